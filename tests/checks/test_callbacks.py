@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.callback import ProgressBar, ScoringMonitor
+from sklearn.callback import ScoringMonitor
 from sklearn.model_selection import GridSearchCV
 
 from checks.bad_input import bad_matrix, check_refuses
@@ -25,7 +25,7 @@ from checks.estimators import (
 from checks.long import daily
 from checks.states import NOTES, assert_same, learned
 from skbnp import HDP, NestedHDP
-from skbnp.callbacks import HeldOutMonitor, TopicTermsMonitor
+from skbnp.callbacks import HeldOutMonitor
 from skbnp.inference.posterior import Posterior
 
 #: Who is searched over: one that is learned, and one that samples.
@@ -200,23 +200,6 @@ def test_callback_that_raises_in_a_stream_leaves_the_last_complete_pass(
     assert_same(learned(alone), learned(estimator))
 
 
-@every_kind()
-def test_progress_bar_and_monitors_follow_a_stream(estimator, rows, capsys):
-    scoring, held_out = ScoringMonitor(scoring=scores), HeldOutMonitor(rows[40:])
-    terms = TopicTermsMonitor()
-    estimator.set_callbacks(ProgressBar(), scoring, held_out, terms)
-    for chunk in (rows[:20], rows[20:40]):
-        estimator.partial_fit(chunk, np.zeros(20))
-    n_passes = n_stream_passes(estimator)
-    assert capsys.readouterr().out.count("100%") >= 2
-    assert len(scoring.get_logs(select="all")) == 2
-    log = scoring.get_logs().data
-    assert [row["task_name"] for row in log].count("pass") == n_passes
-    assert len(held_out.history_["score"]) == 2 * n_passes
-    assert held_out.history_["score"][-1] == estimator.score(rows[40:])
-    assert terms.history_["step"][-1] == estimator.history_["step"][-1]
-
-
 # -- stopping and failing --------------------------------------------------------------
 
 
@@ -237,14 +220,6 @@ def test_callback_that_raises_leaves_the_last_complete_pass(estimator, rows):
         estimator.fit(rows)
     assert_same(learned(two_passes), learned(estimator))
     assert trouble.closed
-
-
-@every_kind()
-def test_estimator_fits_again_after_a_callback_raised(estimator, fitted, rows):
-    estimator.set_callbacks(Trouble(1))
-    with pytest.raises(OSError, match="no space left"):
-        estimator.fit(rows)
-    assert_same(learned(fitted), learned(estimator.set_callbacks().fit(rows)))
 
 
 # -- scikit-learn's own ----------------------------------------------------------------

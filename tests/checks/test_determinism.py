@@ -126,16 +126,6 @@ def test_number_of_jobs_may_change_in_a_stream(estimator, many, small_blocks):
     assert_same(learned(one), learned(two))
 
 
-@every_kind()
-def test_threading_backend_of_joblib_gives_the_same_bits(estimator, many, small_blocks):
-    one = parallel(estimator).fit(many)
-    with joblib.parallel_config(backend="threading", n_jobs=2):
-        two = parallel(estimator).fit(many)
-        distr, score = two.transform(many), two.score(many)
-    assert_same(learned(one), learned(two))
-    assert_same((one.transform(many), one.score(many)), (distr, score))
-
-
 @every_estimator(among=DOORS, daily=["HDP-online"])
 def test_processes_of_joblib_give_the_same_bits(estimator, many):
     X = many[:60]
@@ -163,23 +153,6 @@ def test_fit_transform_equals_fit_and_transform(estimator, fitted, rows):
 @every_drawing
 def test_another_seed_gives_another_result(estimator, rows):
     check_seed_matters(estimator, lambda e: e.fit(rows).transform(rows))
-
-
-@every_drawing
-def test_random_state_moves_on_between_fits(estimator, rows):
-    estimator.set_params(random_state=np.random.RandomState(0))
-    n_fits = 2 if takes_counts_only(estimator) else 5
-    assert not are_all_same(estimator.fit(rows).transform(rows) for _ in range(n_fits))
-
-
-@every_kind()
-def test_no_random_state_draws_from_that_of_numpy(estimator, rows):
-    estimator.set_params(random_state=None)
-    results = []
-    for _ in range(2):
-        np.random.seed(0)  # noqa: NPY002
-        results.append(learned(estimator.fit(rows)))
-    assert_same(*results)
 
 
 @every_method(*LEARNING, among=FIRST)

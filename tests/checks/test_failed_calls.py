@@ -30,8 +30,7 @@ from checks.estimators import (
 from checks.failures import Failure, failing_visit, fit_updates
 from checks.lineages import check_lineage
 from checks.states import assert_same, learned, snapshot
-from skbnp import HDP, NestedHDP
-from skbnp.inference.posterior import Posterior
+from skbnp import HDP
 
 
 def check_failure_leaves(estimator, method, X, error=(ValueError, TypeError)):
@@ -95,14 +94,6 @@ def test_failure_in_the_first_minibatch_of_a_stream_leaves_it_unfitted(estimator
         check_failure_leaves_unfitted(estimator, "partial_fit", rows)
 
 
-@every_kind()
-def test_stream_begins_anew_after_a_failed_first_call(estimator, rows):
-    with failing_visit(1), pytest.raises(Failure):
-        estimator.partial_fit(rows)
-    other = fresh(estimator).partial_fit(rows[:, :7])
-    assert_same(learned(other), learned(estimator.partial_fit(rows[:, :7])))
-
-
 @every_estimator(among=FIRST)
 def test_failure_in_the_first_minibatch_of_a_chunk_leaves_no_trace(fitted, rows):
     with failing_visit(1):
@@ -117,27 +108,6 @@ def test_failure_later_in_a_chunk_leaves_the_complete_minibatches(fitted, rows):
     # 60 documents at most 16 at a time are four minibatches of 15.
     other.partial_fit(rows[:30])
     assert_same(learned(other), learned(fitted))
-
-
-def starts_by_minibatch(estimator):
-    """Whether the first call of a stream is no fit of its documents."""
-    return learns_by_minibatch(estimator) and not isinstance(estimator, NestedHDP)
-
-
-@every_estimator(starts_by_minibatch)
-def test_failure_later_in_the_first_chunk_leaves_the_complete_minibatches(
-    estimator, rows
-):
-    starts, estimator = [], still(estimator)
-    with (
-        failing_visit(3, visited=lambda start: starts.append(copy.deepcopy(start))),
-        pytest.raises(Failure),
-    ):
-        estimator.partial_fit(rows)
-    posterior = estimator._posterior
-    is_whole = isinstance(starts[2], Posterior)
-    assert_same(starts[2], posterior if is_whole else posterior.state)
-    assert estimator.history_["step"] == [1, 2]
 
 
 @every_estimator(learns_by_minibatch, among=FIRST)

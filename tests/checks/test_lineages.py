@@ -13,7 +13,7 @@ from checks.estimators import (
     takes_warm_start,
 )
 from checks.lineages import check_lineage, replay
-from skbnp import DependentTrees, GibbsDependentTrees
+from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.inference.posterior import Lineage
 
@@ -74,13 +74,6 @@ def test_the_log_leads_to_the_components_after_edits(estimator):
         check_lineage(estimator.set_params(warm_start=True).fit(others))
 
 
-@pytest.mark.parametrize("family", ["collapsed", "mean_field"])
-def test_the_log_of_a_fit_on_shards_leads_to_its_components(family):
-    X = topic_counts(50, 24, n_topics=6)
-    hdp = skbnp.dask.HDP(12, variational_family=family, max_iter=12, random_state=0)
-    check_lineage(hdp.fit(X))
-
-
 DRAWN = make_dependent_trees(
     50, n_epochs=8, n_features=20, past_weight=0.3, random_state=1
 )
@@ -96,12 +89,6 @@ def test_the_log_of_topics_that_come_back_leads_to_the_nodes_of_each_epoch():
 def test_the_log_of_epochs_on_shards_leads_to_their_nodes():
     trees = skbnp.dask.DependentTrees(max_iter=5, tol=0.0, random_state=0)
     check_lineage(trees.fit(DRAWN.data, epochs=DRAWN.epochs))
-
-
-def test_the_log_of_chains_leads_to_the_nodes_of_each_epoch():
-    trees = GibbsDependentTrees(max_iter=5, n_chains=2, random_state=0)
-    check_lineage(trees.fit(DRAWN.data, epochs=DRAWN.epochs))
-    assert [len(record.component_ids) for record in trees.epochs_.values()] != [1] * 8
 
 
 @pytest.mark.long

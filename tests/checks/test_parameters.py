@@ -278,16 +278,6 @@ def test_parameter_on_the_border_of_its_range_is_accepted(estimator, name, value
     assert np.isfinite(distr).all()
 
 
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-@every_estimator(lambda e: is_variational(e) and size_name(e) == "n_components")
-def test_a_limit_below_the_start_is_the_start(estimator, method, rows):
-    estimator.set_params(max_components=3)
-    getattr(estimator, method)(rows)
-    assert len(estimator.lineage_[0].children) == 3
-    assert estimator.n_components_ <= 3
-    estimator.set_params(warm_start=True).fit(rows)
-
-
 # -- negative controls -----------------------------------------------------------------
 
 

@@ -13,7 +13,6 @@ from sklearn.base import clone
 from checks.estimators import (
     FEW,
     FIRST,
-    INSTANCES,
     OF_EACH_CLASS,
     evaluate,
     every_estimator,
@@ -43,9 +42,6 @@ COPIES = {
     "joblib": _through_joblib,
     "deepcopy": copy.deepcopy,
 }
-#: Who is copied in every way amid a stream; all others are pickled.
-ONE = {"HDP-online": INSTANCES["HDP-online"]}
-each_copy = pytest.mark.parametrize("through", COPIES.values(), ids=COPIES.keys())
 
 
 def every_copy(among, daily):
@@ -80,14 +76,6 @@ def check_stream_survives(estimator, through, chunks):
 def test_pickle_in_the_middle_of_a_stream_goes_on_with_the_same_bits(estimator, rows):
     chunks = [rows[:20], rows[20:45], rows[45:]]
     check_stream_survives(estimator, COPIES["pickle"], chunks)
-
-
-@every_estimator(among=ONE)
-@each_copy
-def test_copy_in_the_middle_of_a_stream_goes_on_with_the_same_bits(
-    estimator, through, rows
-):
-    check_stream_survives(estimator, through, [rows[:20], rows[20:45], rows[45:]])
 
 
 @every_copy(OF_EACH_CLASS, FEW)
@@ -156,14 +144,6 @@ def test_fit_starts_afresh_whatever_was_learned_before(estimator, rows):
 # -- going on --------------------------------------------------------------------------
 
 
-@every_estimator(takes_warm_start, among=FIRST)
-def test_warm_start_of_an_unfitted_estimator_is_an_ordinary_fit(
-    estimator, fitted, rows
-):
-    estimator.set_params(warm_start=True)
-    assert_same(learned(fitted), learned(estimator.fit(rows)))
-
-
 @every_estimator(takes_warm_start)
 def test_warm_start_continues_the_trace(estimator, rows):
     still(estimator).set_params(warm_start=True).fit(rows)
@@ -210,14 +190,6 @@ def check_bound_never_falls(elbo, below=1e-9):
     """Raise unless each value is at least the one before it, up to rounding."""
     falls = np.diff(elbo)
     assert (falls >= -below).all(), falls.min()
-
-
-@every_estimator(is_batch)
-def test_more_passes_of_batch_learning_never_give_a_worse_bound(estimator, rows, seed):
-    estimator = fresh(estimator, max_iter=15, warm_up=0, random_state=seed)
-    trace = np.array(estimator.fit(rows).history_["elbo"])
-    assert np.isfinite(trace).sum() == 15  # moves have entries of their own
-    check_bound_never_falls(trace[np.isfinite(trace)])
 
 
 @every_estimator(lambda e: is_batch(e) and takes_warm_start(e))

@@ -74,14 +74,6 @@ def test_evaluation_leaves_the_estimator_as_it_is(fitted, method, rows):
     check_evaluation_changes_nothing(fitted, method, rows)
 
 
-@every_kind()
-def test_evaluation_by_several_jobs_leaves_the_estimator_as_it_is(fitted, rows):
-    fitted.set_params(n_jobs=2)
-    for method in EVALUATIONS:
-        if hasattr(fitted, method):
-            check_evaluation_changes_nothing(fitted, method, rows)
-
-
 @every_estimator(among=FIRST)
 @pytest.mark.parametrize("random_state", [None, 0, np.random.RandomState(0)])
 def test_evaluation_draws_no_random_numbers(fitted, random_state, rows):
@@ -96,14 +88,6 @@ def test_evaluation_draws_no_random_numbers(fitted, random_state, rows):
 def test_row_does_not_depend_on_neighbours_or_position(rich, kind, seed):
     X = rows_of(rich, topic_counts(60, 24, seed=seed))
     check_rows_are_independent(rich, dense(X) if kind == "dense" else X, seed)
-
-
-@every_kind()
-def test_words_of_other_documents_do_not_matter(rich, rows):
-    # The document step sees only the words of its batch.
-    row = rows[[3]]
-    other = stacked(row, np.ones((1, 24)))
-    assert_same_rows(rich, rich.transform(row)[0], rich.transform(other)[0])
 
 
 @every_kind()

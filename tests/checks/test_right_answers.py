@@ -31,10 +31,8 @@ from checks.estimators import (
     gives_proportions,
     has_bound,
     instance,
-    is_tree,
     is_variational,
     needs_two_columns,
-    still,
     takes_counts_only,
     takes_sparse,
 )
@@ -88,13 +86,6 @@ def test_chunk_without_tokens_teaches_nothing(estimator, counts):
     before = estimator.components_
     estimator.partial_fit(sp.csr_array((5, counts.shape[1])))
     assert_same(before, estimator.components_)
-
-
-@every_estimator(lambda e: takes_counts_only(e) and not is_tree(e), among=FIRST)
-def test_document_without_tokens_gets_the_corpus_proportions(fitted):
-    row = fitted.transform(np.zeros((1, fitted.n_features_in_)))[0]
-    expected = fitted.topic_weights_ / fitted.topic_weights_.sum()
-    np.testing.assert_allclose(row, expected, rtol=1e-12)  # two roundings in a row
 
 
 SMALL = {
@@ -209,39 +200,7 @@ def test_small_and_extreme_corpora_give_finite_answers(estimator, method, X):
         assert score <= 0.0
 
 
-@every_estimator(lambda e: is_variational(e) and takes_counts_only(e))
-def test_one_topic_is_the_distribution_of_words(estimator, counts):
-    # Batch learning of one topic counts words; online learning averages minibatches.
-    estimator = fresh(
-        estimator, n_components=1, max_depth=1, batch_size=60, learning_offset=0.0
-    )
-    still(estimator).set_params(learning_decay=1.0, max_iter=1).fit(counts)
-    expected = counts.sum(axis=0) + estimator.topic_word_prior_
-    np.testing.assert_allclose(estimator.components_[0], expected, rtol=1e-12)
-
-
-@every_estimator(lambda e: is_variational(e) and not is_tree(e), among=FIRST)
-def test_more_topics_than_documents_are_allowed(estimator, counts):
-    estimator = fresh(estimator, n_components=30).fit(counts[:3])
-    assert estimator.transform(counts).shape == (60, estimator.n_components_)
-    still(estimator).fit(counts[:3])
-    assert estimator.transform(counts).shape == (60, 30)
-    assert np.isfinite(estimator.score(counts))
-
-
 # -- containers ------------------------------------------------------------------------
-
-DTYPES = [
-    "float32",
-    "float16",
-    "int8",
-    "uint8",
-    "int32",
-    "int64",
-    "uint64",
-    "longdouble",
-]
-NO_SUCH = ("csr", "float16")  # SciPy has none
 
 
 def at_the_door(estimator, X):
@@ -281,28 +240,6 @@ def check_same_answers(estimator, X, Y, method="fit"):
 def test_sparse_containers_equal_dense_ones(estimator, name, kind, rows):
     given = getattr(sp, f"{name}_{kind}")(rows)
     check_same_rows(estimator, dense(rows), given)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "kind", "dtype"),
-    [
-        instance(name, e, kind, dtype)
-        for name, e in DOORS.items()
-        for kind in ["dense", *["csr"] * takes_sparse(e)]
-        for dtype in DTYPES
-        if (kind, dtype) != NO_SUCH
-        if takes_counts_only(e) or not dtype.startswith("u")
-    ],
-    indirect=["estimator"],
-)
-def test_dtype_of_small_integers_does_not_matter(estimator, dtype, kind, rows):
-    given = dense(rows).astype(dtype)
-    given = sp.csr_array(given) if kind == "csr" else given
-    *expected, _ = at_the_door(estimator, dense(rows))
-    *result, kept = at_the_door(estimator, given)
-    assert kept == np.dtype("float32" if dtype == "float32" else "float64")
-    assert_same(expected[1:], result[1:])
-    assert_same(expected[0].astype(kept), result[0].astype(kept))
 
 
 @every_estimator(takes_sparse, among=DOORS)

@@ -7,10 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from dask.delayed import Delayed, delayed
+from dask.delayed import Delayed
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn import config_context
-from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import skbnp
@@ -119,12 +117,6 @@ def test_bits_do_not_depend_on_workers(shards_per_round, n_workers):
     assert_same_fit(result, alone)
     assert pool.is_closed
     assert {entry.kind for entry in result.lineage_} & {"merge", "birth"}
-
-
-@pytest.mark.weekly
-def test_rounds_of_shards_are_other_updates(undisturbed):
-    assert fitted(shards_per_round=1).elbo_ != undisturbed.elbo_
-    assert_same_fit(fitted(shards_per_round=4), undisturbed)
 
 
 @pytest.mark.long
@@ -238,30 +230,6 @@ def test_a_fit_that_has_ended_is_not_made_again(tmp_path, undisturbed, monkeypat
     assert_same_fit(fitted(checkpoint_dir=tmp_path, resume=True), undisturbed)
 
 
-def test_other_parameters_are_refused(tmp_path):
-    fitted(checkpoint_dir=tmp_path)
-    for changes, what in [
-        ({"random_state": 1}, "random_state"),
-        ({"stop_concentration": 0.7, "max_iter": 5}, "max_iter.*stop_concentration"),
-        ({"shards_per_round": 1}, "shards_per_round"),
-    ]:
-        with pytest.raises(ValueError, match=what):
-            fitted(checkpoint_dir=tmp_path, resume=True, **changes)
-    fitted(checkpoint_dir=tmp_path, resume=True, n_jobs=2, verbose=0, timeout=3.0)
-
-
-def test_other_rows_are_refused(tmp_path):
-    trees = DependentTrees(**SETTINGS, checkpoint_dir=tmp_path, resume=True)
-    trees.fit(X, epochs=EPOCHS)
-    for rows, epochs in [
-        (chunked(CORPUS.data[::-1].copy()), EPOCHS),
-        (X, EPOCHS[::-1].rechunk(EPOCHS.chunks)),
-        (chunked(CORPUS.data, (60, 60)), chunked(CORPUS.epochs, (60, 60))),
-    ]:
-        with pytest.raises(ValueError, match=r"with other rows of X\."):
-            trees.fit(rows, epochs=epochs)
-
-
 # Evaluation ---------------------------------------------------------------------------
 
 
@@ -293,19 +261,6 @@ def test_scikit_learn_s_checks_pass():
     result = check_estimator(trees, on_fail=None)
     assert len(result) > 40
     assert not [one for one in result if one["status"] == "failed"]
-
-
-def test_copies_share_the_client():
-    with scripted_workers(ScriptedPool(1)) as client:
-        trees = DependentTrees(client=client, max_iter=3)
-        trees.set_output(transform="pandas")
-        with config_context(enable_metadata_routing=True):
-            copy = clone(trees.set_fit_request(epochs=True))
-            assert copy.get_metadata_routing().fit.requests["epochs"] is True
-    assert copy is not trees
-    assert copy._sklearn_output_config == {"transform": "pandas"}
-    assert copy.client is trees.client is client
-    assert copy.max_iter == 3
 
 
 def test_saved_estimators_have_no_client(undisturbed):
@@ -343,33 +298,6 @@ def test_labels_stand_one_for_each_row_beside_chunks(labels, undisturbed):
     assert_array_equal(trees.apply(X, epochs=labels).compute(), wanted)
 
 
-def test_ordered_labels_keep_their_order_in_blocks(tmp_path, undisturbed):
-    months = np.array(["jan", "feb"])
-    named = pd.Categorical(months[CORPUS.epochs], categories=months, ordered=True)
-    for labels in (named, np.split(named, np.cumsum(CHUNKS)[:-1])):
-        trees = DependentTrees(**SETTINGS, checkpoint_dir=tmp_path)
-        trees.fit(X, epochs=labels)
-        assert list(trees.epochs_) == ["jan", "feb"]
-        assert_array_equal(trees.components_, undisturbed.components_)
-        again = clone(trees).set_params(resume=True).fit(X, epochs=labels)
-        assert list(again.epochs_) == ["jan", "feb"]
-        wanted = undisturbed.apply(X, epochs=EPOCHS).compute()
-        assert_array_equal(trees.apply(X, epochs=named).compute(), wanted)
-    lazy = [delayed(named[:25])] * len(CHUNKS)
-    with pytest.raises(ValueError, match="ordered Categorical"):
-        DependentTrees(**SETTINGS).fit(X, epochs=lazy)
-
-
-def test_labels_of_chunks_of_unknown_size_need_these(undisturbed):
-    unknown = X[da.ones(len(CORPUS.epochs), chunks=X.chunks[0]) > 0]
-    for labels in (CORPUS.epochs, da.from_array(CORPUS.epochs, chunks=50)):
-        with pytest.raises(ValueError, match=r"X\.compute_chunk_sizes"):
-            DependentTrees(**SETTINGS).fit(unknown, epochs=labels)
-    for labels in (CORPUS.epochs[:50], da.from_array(CORPUS.epochs[:50], chunks=50)):
-        with pytest.raises(ValueError, match="one label for each"):
-            DependentTrees(**SETTINGS).fit(X, epochs=labels)
-
-
 def test_blocks_of_other_epochs_are_explained_with_a_warning(undisturbed):
     newest = undisturbed.apply(X, epochs=1).compute()
     for labels, message in (
@@ -385,12 +313,6 @@ def test_blocks_of_other_epochs_are_explained_with_a_warning(undisturbed):
         undisturbed.apply(X, epochs=-1)
 
 
-def test_labels_of_time_given_as_y_are_named():
-    for method in ("fit", "partial_fit"):
-        with pytest.warns(UserWarning, match="y is ignored"):
-            getattr(DependentTrees(**SETTINGS), method)(X, CORPUS.epochs)
-
-
 def test_a_client_that_cannot_be_waited_for_is_refused():
     with scripted_workers(ScriptedPool(1)) as client:
         client.asynchronous = True
@@ -404,16 +326,6 @@ def test_a_client_that_cannot_be_waited_for_is_refused():
 def test_a_fit_goes_on_from_a_folder_alone():
     with pytest.raises(ValueError, match="needs a checkpoint_dir"):
         fitted(resume=True)
-
-
-@pytest.mark.weekly
-def test_streams_write_no_checkpoints(tmp_path):
-    fitted(checkpoint_dir=tmp_path)
-    names = sorted(tmp_path.iterdir())
-    trees = DependentTrees(**SETTINGS, checkpoint_dir=tmp_path, resume=True)
-    trees.partial_fit(X, epochs=EPOCHS)
-    assert trees.n_iter_ == 1
-    assert sorted(tmp_path.iterdir()) == names
 
 
 def test_a_failed_fit_leaves_no_session():

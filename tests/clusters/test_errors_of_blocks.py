@@ -3,8 +3,6 @@
 import time
 from contextlib import nullcontext
 
-import dask.array as da
-import dask.bag as db
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -88,21 +86,6 @@ def test_an_error_of_a_block_is_raised_by_number(name, model, where):
     assert not hasattr(estimator, "n_features_in_")
 
 
-@pytest.mark.parametrize("where", ["here", "workers"])
-@pytest.mark.parametrize("model", MODELS)
-def test_texts_of_any_container_ask_for_counts(model, where):
-    with workers_of(where) as client:
-        estimator = clone(MODELS[model]).set_params(client=client)
-        for texts in (
-            db.from_sequence(TEXTS, npartitions=2),
-            da.from_array(np.array([TEXTS]), chunks=(1, -1)),
-            TEXTS,
-            TEXTS[0],
-        ):
-            with pytest.raises((ValueError, FileNotFoundError), match="CountVector"):
-                estimator.fit(texts)
-
-
 @pytest.mark.parametrize("damage", ["cut", "empty", "text", "other arrays", "objects"])
 @pytest.mark.parametrize("model", MODELS)
 def test_a_damaged_file_is_named(tmp_path, model, damage):
@@ -124,23 +107,6 @@ def test_a_damaged_file_is_named(tmp_path, model, damage):
             estimator = clone(MODELS[model]).set_params(client=client)
             with pytest.raises(ValueError, match=r"Block 1 of X: The file .*b\.npz"):
                 estimator.fit(paths)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_an_error_of_a_block_that_is_evaluated_names_it(model):
-    fitted = clone(MODELS[model]).set_params(client=None).fit(ROWS)
-    wide = [delayed(ROWS), delayed(ROWS[:, :5])]
-    with pytest.raises(ValueError, match=r"Block 1 of X: .*5 features.* 6 features"):
-        fitted.transform(wide).compute()
-
-
-@pytest.mark.parametrize("where", ["here", "workers"])
-def test_a_block_of_another_width_is_named_by_a_stream(where):
-    trees = clone(MODELS["DependentTrees"]).set_params(client=None).fit(ROWS)
-    with workers_of(where) as client:
-        trees.set_params(client=client)
-        with pytest.raises(ValueError, match=r"Block 1 of X: .*5 features"):
-            trees.partial_fit([delayed(ROWS), delayed(ROWS[:, :5])])
 
 
 def test_a_cluster_raises_the_error_of_a_block_with_its_cause():

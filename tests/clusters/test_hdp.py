@@ -5,13 +5,11 @@ import warnings
 from itertools import count, cycle, pairwise
 
 import dask.array as da
-import dask.bag as db
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from dask.delayed import Delayed
 from numpy.testing import assert_allclose, assert_array_equal
 
 import skbnp
@@ -120,13 +118,6 @@ def test_bits_do_not_depend_on_workers(n_workers, settings, fit, family):
     assert {entry.kind for entry in alone.lineage_} > {"init"}
 
 
-@pytest.mark.weekly
-def test_rounds_of_some_shards_are_other_rounds(fit, undisturbed, family):
-    result = fit(shards_per_round=1, **family)
-    assert len(result.history_["step"]) > len(undisturbed.history_["step"])
-    assert_same_fit(fit(shards_per_round=9, **family), undisturbed)
-
-
 KNOWN = {
     "number": 0.05,
     "seed words": KnownTopics({"row": [0, 1], "column": [2, 6, 10]}, weight=0.5),
@@ -150,22 +141,6 @@ def test_known_topics_do_not_depend_on_workers(known, fit, family):
     if known == "seed words":
         names = result.get_feature_names_out()
         assert names[:2].tolist() == ["row", "column"]
-
-
-def test_seed_words_of_a_frame_are_its_columns():
-    X = BARS.toarray()
-    names = [f"w{column}" for column in range(X.shape[1])]
-    frame = dd.from_pandas(pd.DataFrame(X, columns=names), npartitions=3)
-    settings = {"n_components": 6, "max_iter": 2, "random_state": 0}
-    hdp = HDP(**settings, topic_word_prior={"a": ["w3", "w2"]}).fit(frame)
-    by_number = HDP(**settings, topic_word_prior={"a": [2, 3]}).fit(
-        frame.to_dask_array()
-    )
-    assert_array_equal(hdp.components_, by_number.components_)
-    hdp = HDP(**settings, topic_word_prior={"a": ["cheese"]})
-    with pytest.raises(ValueError, match="none of the seed words of 'a'"):
-        hdp.fit(frame)
-    assert not hasattr(hdp, "n_features_in_")
 
 
 @pytest.mark.parametrize("known", KNOWN)
@@ -367,41 +342,7 @@ def test_evaluation_is_lazy_where_rows_are(undisturbed, counts):
     assert_allclose(score.compute(), undisturbed.score(counts), rtol=1e-12)
 
 
-def test_sparse_shares_of_blocks(counts, fit):
-    hdp = fit(sparse_output=True)
-    blocks = da.from_array(counts.toarray(), chunks=(CHUNKS, (counts.shape[1],)))
-    lazy = hdp.transform(blocks)
-    parts = [part.compute() for part in lazy.to_delayed().ravel()]
-    assert all(sp.issparse(part) for part in parts)
-    assert_array_equal(sp.vstack(parts).toarray(), hdp.transform(counts).toarray())
-
-
-def test_all_kinds_of_blocks_are_the_same_rows(tmp_path, counts):
-    few = SETTINGS | {"split_merge": False, "max_iter": 1}
-    undisturbed, paths = HDP(**few).fit(blocks_of(counts)), []
-    for number, block in enumerate(blocks_of(counts)):
-        paths.append(tmp_path / f"{number}.npz")
-        sp.save_npz(paths[-1], block)
-    for X in (
-        str(tmp_path / "*.npz"),
-        paths,
-        db.from_sequence(blocks_of(counts), npartitions=5),
-        [Delayed(f"d{n}", {f"d{n}": b}) for n, b in enumerate(blocks_of(counts))],
-    ):
-        assert_same_fit(HDP(**few).fit(X), undisturbed)
-
-
 def test_a_pickle_leaves_the_client_behind(undisturbed, counts):
     again = pickle.loads(pickle.dumps(undisturbed))
     assert_array_equal(again.transform(counts), undisturbed.transform(counts))
     assert again.client is None
-
-
-def test_a_fit_starts_from_the_topics_of_another(counts):
-    topics = skbnp.HDP(5, split_merge=False, max_iter=5, random_state=0).fit(counts)
-    parts = {"split_merge": False, "max_iter": 2, "random_state": 0}
-    hdp = HDP(init=topics, **parts).fit(counts)
-    assert len(hdp.lineage_[0].children) == 5
-    assert hdp.score(counts) > HDP(5, **parts).fit(counts).score(counts)
-    with pytest.raises(ValueError, match="init has"):
-        HDP(init=topics, **parts).fit(counts[:, :-1])

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 from skbnp.dask import DependentTrees
 from skbnp.dask._inputs import blocks_of, computed, is_lazy, read_block
-from skbnp.dask._sessions import LocalSession, sizes_by_label
+from skbnp.dask._sessions import LocalSession
 from skbnp.datasets import make_dependent_trees
 
 X = np.arange(24.0).reshape(8, 3) % 5
@@ -106,14 +106,6 @@ def test_files_hold_no_objects(tmp_path):
         read_all([tmp_path / "bad.npz"] * 3)
 
 
-def test_rows_at_hand_are_one_block():
-    for rows in (X, sp.csr_array(X), X.tolist(), list(X)):
-        assert not is_lazy(rows)
-        (block,) = blocks_of(rows, LABELS)
-        assert block.rows is rows
-        assert_array_equal(block.labels, LABELS)
-
-
 @pytest.mark.parametrize(
     ("rows", "epochs", "message"),
     [
@@ -135,18 +127,6 @@ def test_rows_at_hand_are_one_block():
 def test_what_does_not_go_together_is_refused(rows, epochs, message):
     with pytest.raises(ValueError, match=message):
         blocks_of(rows, epochs)
-
-
-def by_label(rows, labels):
-    return {label: rows[labels == label] for label in np.unique(labels).tolist()}
-
-
-def test_labels_are_sorted_and_of_one_kind():
-    blocks = blocks_of([sp.csr_array(part) for part in PARTS], LABEL_PARTS)
-    assert sizes_by_label(LocalSession(blocks, by_label)) == {0: 3, 1: 4, 2: 1}
-    mixed = blocks_of([sp.csr_array(X)] * 2, [LABELS, LABELS.astype(str)])
-    with pytest.raises(ValueError, match="one kind in all blocks, got int, str"):
-        sizes_by_label(LocalSession(mixed, by_label))
 
 
 @pytest.mark.parametrize(

@@ -206,14 +206,6 @@ def test_sticks_are_broken_by_beta_shares():
     assert stats.kstest(shares, stats.beta(1, 4).cdf).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("n_components", [1, 100, 500])
-def test_given_number_of_topics_is_kept_with_equal_weights(n_components):
-    corpus = make_hdp(20, n_features=5, n_components=n_components, random_state=0)
-    assert corpus.n_components == n_components
-    np.testing.assert_allclose(corpus.topic_weights, 1 / n_components)
-    np.testing.assert_allclose(corpus.doc_topic_distr.sum(axis=1), 1)
-
-
 def test_hdp_topics_have_the_second_moment_of_the_dirichlet():
     # E sum_w phi_w^2 = (eta + 1) / (V eta + 1).
     corpus = make_hdp(
@@ -221,18 +213,6 @@ def test_hdp_topics_have_the_second_moment_of_the_dirichlet():
     )
     moments = (corpus.topic_word_distr**2).sum(axis=1)
     assert abs(z_score(moments - 1.2 / 11)) < 5
-
-
-def test_hdp_with_tiny_concentrations_stays_finite():
-    corpus = make_hdp(
-        20,
-        corpus_concentration=1e-3,
-        doc_concentration=1e-4,
-        topic_word_prior=1e-5,
-        random_state=0,
-    )
-    np.testing.assert_allclose(corpus.topic_word_distr.sum(axis=1), 1)
-    np.testing.assert_allclose(corpus.doc_topic_distr.sum(axis=1), 1)
 
 
 # Trees of topics
@@ -297,23 +277,6 @@ def test_tree_topics_have_the_second_moment_of_the_dirichlet():
 def test_tree_words_follow_the_topics_on_the_path(tree):
     probabilities = tree.doc_topic_distr @ tree.topic_word_distr
     assert abs(alignment(tree.data.toarray(), probabilities)) < 5
-
-
-@pytest.mark.parametrize(
-    "branching", [(0,), (3, -1), (2.5,), [[2, 2], [2, 2]], np.array(3), {}]
-)
-def test_branching_must_hold_positive_integers(branching):
-    with pytest.raises(ValueError, match="branching must hold the number of children"):
-        make_tree(branching=branching)
-
-
-@pytest.mark.parametrize(
-    "level_prior",
-    [(), (1, 2), (1, 2, 3, 4), (1, 0, 1), (1, 2, np.nan), (1, 2, "3"), np.ones((3, 2))],
-)
-def test_level_prior_must_have_a_positive_number_for_each_level(level_prior):
-    with pytest.raises(ValueError, match=r"level_prior must be .* each of 3 levels"):
-        make_tree(level_prior=level_prior)
 
 
 # Draws

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import (
     DataConversionWarning,
@@ -73,15 +72,6 @@ def test_predictions_of_samples_are_averaged(plain, X_test):
         sample.word_topic().T, sample.doc_prior, X_observed, X_held
     )
     assert alone.score(X_test) == pytest.approx(expected, rel=1e-5)
-
-
-def test_split_merge_can_be_left_out(docs):
-    plain = GibbsHDP(1, max_iter=20, split_merge=False, random_state=0).fit(docs)
-    kinds = {entry.kind for entry in plain.lineage_}
-    assert kinds <= {"init", "birth", "prune"}
-    moved = GibbsHDP(1, max_iter=20, n_split_merge=20, random_state=0).fit(docs)
-    assert moved.history_["n_splits"][-1] > 0
-    assert {"split"} <= {entry.kind for entry in moved.lineage_}
 
 
 def test_proposals_end_with_the_sweeps_that_make_them(docs):
@@ -238,16 +228,6 @@ def test_chunks_add_up(docs, X):
     assert hdp.n_components_posterior_ == {hdp.n_components_: 1.0}
 
 
-def test_chunk_goes_on_from_the_best_sample_of_a_fit(docs, plain):
-    hdp = pickle.loads(pickle.dumps(plain))
-    best = max(hdp.samples_, key=lambda sample: sample.log_joint)
-    hdp.partial_fit(docs[:10])
-    (sample,) = hdp.samples_
-    assert sample.chain == best.chain
-    assert sample.topic_word_counts.sum() == docs.sum() + docs[:10].sum()
-    assert set(best.component_ids) <= set(sample.component_ids)
-
-
 def test_failure_in_a_chunk_leaves_the_complete_sweeps(docs, model):
     hdp = pickle.loads(pickle.dumps(model))
     with failing_visit(3), pytest.raises(Failure):
@@ -331,25 +311,6 @@ def test_too_many_tokens_in_all_are_refused_by_row():
     X = np.full((23, 1), 9.9e7)
     with pytest.raises(ValueError, match=r"too many from row 21 on; GibbsHDP takes"):
         GibbsHDP().fit(X)
-
-
-def test_too_many_tokens_over_chunks_are_refused(docs):
-    hdp = GibbsHDP(max_iter=2, burstiness=False, random_state=0)
-    hdp.partial_fit(docs[:5])
-    counts = hdp.samples_[0].topic_word_counts
-    counts.data[0] += 2**31 - 1 - counts.sum() - 7
-    with pytest.raises(ValueError, match=r"tokens after .*, too many from row 0 on"):
-        hdp.partial_fit(docs[5:])
-    hdp.partial_fit(sp.csr_array(([7.0], ([0], [0])), (1, 100)))
-    assert hdp.samples_[0].topic_word_counts.sum() == 2**31 - 1
-
-
-def test_memory_of_the_seating_is_small_in_a_pickle(docs):
-    hdp = GibbsHDP(5, max_iter=2, random_state=0).fit(docs)
-    # Tables of tokens take a byte each here; the rest are some tables and counts.
-    state = hdp._chains[0].tables
-    assert state.table.dtype == np.uint8
-    assert len(pickle.dumps(hdp._chains)) < 4 * docs.sum()
 
 
 # -- agreement of chains ---------------------------------------------------------------

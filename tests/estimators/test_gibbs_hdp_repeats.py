@@ -104,16 +104,6 @@ def test_proportions_are_those_of_first_uses(docs, model):
     assert np.abs(hdp.transform(docs) - by_types).mean() < 0.2 * far
 
 
-def test_documents_repeat_words_after_plain_sweeps(docs):
-    hdp = GibbsHDP(20, max_iter=12, burn_in=8, thin=1, random_state=0).fit(docs)
-    is_plain = np.isinf(hdp.history_["word_concentration"])
-    assert is_plain.tolist() == [True] * 4 + [False] * 8
-    n_seated = [sample.topic_word_counts.sum() for sample in hdp.samples_]
-    assert docs.nnz <= min(n_seated) <= max(n_seated) < docs.sum()
-    plain = clone(hdp).set_params(burstiness=False).fit(docs)
-    assert hdp.history_["log_joint"][:4] == plain.history_["log_joint"][:4]
-
-
 def test_chains_of_documents_that_repeat_words_do_not_go_on_without(docs, model):
     hdp = pickle.loads(pickle.dumps(model)).set_params(warm_start=True)
     with pytest.raises(ValueError, match="burstiness=False with warm_start=True"):
@@ -123,19 +113,6 @@ def test_chains_of_documents_that_repeat_words_do_not_go_on_without(docs, model)
     hdp.set_params(burstiness="auto", max_iter=6).fit(docs[:100])
     assert {sample.step for sample in hdp.samples_} == {26, 28, 30}
     assert all(sample.has_repeats for sample in hdp.samples_)
-
-
-def test_chunks_of_documents_that_repeat_words(docs):
-    hdp = GibbsHDP(max_iter=5, random_state=0)
-    n_seated = []
-    for begin in (0, 40, 80):
-        hdp.partial_fit(docs[begin : begin + 40])
-        n_seated.append(hdp.samples_[0].topic_word_counts.sum())
-    n_tokens = np.cumsum([docs[b : b + 40].sum() for b in (0, 40, 80)])
-    assert (n_seated < n_tokens).all()
-    assert (np.diff(n_seated) > 0).all()
-    c = hdp.history_["word_concentration"]
-    assert len(set(c)) == len(c) == 15
 
 
 @pytest.mark.parametrize("damage", ["a token more", "no opener", "no sizes"])

@@ -19,7 +19,6 @@ from checks.states import assert_same, learned
 from skbnp import HDP, GibbsNestedCRP, NestedCRP
 from skbnp.datasets import make_tree
 from skbnp.estimators import TreeMoves
-from skbnp.inspection import summary
 from skbnp.models.nested_crp_walks import chain as nested_chain
 from skbnp.trees import TreeView
 
@@ -72,16 +71,6 @@ def test_documents_of_a_planted_tree_end_with_their_like(corpus):
     assert distance[0, 0] < 0.15
 
 
-def test_levels_explain_documents_better_than_fewer(corpus, X_test):
-    scores = [
-        GibbsNestedCRP(depth, max_iter=60, random_state=0, **PRIORS)
-        .fit(corpus.data[:120])
-        .score(X_test)
-        for depth in (1, 2, 3)
-    ]
-    assert (np.diff(scores) > 0.0).all()
-
-
 def test_predictions_of_samples_are_averaged(model, X_test):
     single = []
     for sample in model.samples_:
@@ -117,41 +106,6 @@ def test_priors_by_level_are_those_of_their_level(docs):
     one = sequential(topic_word_prior=0.5, max_iter=3, random_state=0)
     assert_same(learned(same.fit(docs[:40])), learned(one.fit(docs[:40])))
     assert same.topic_word_prior_ == 0.5
-
-
-# -- shapes of trees -------------------------------------------------------------------
-
-
-def test_a_single_path_is_not_kept_secret(docs):
-    """Noise has no branches: right, and a warning that names the cure."""
-    X = np.random.default_rng(0).poisson(1.0, size=(60, 30))
-    rare = (1.0, 1000.0)  # no branches that a few sweeps have not closed yet
-    crp = GibbsNestedCRP(max_iter=6, child_concentration_prior=rare, random_state=0)
-    with pytest.warns(UserWarning, match=r"single path.*60 documents.*topic_word_pri"):
-        crp.fit(X)
-    assert len(crp.tree_.leaves) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        crp.fit(docs)
-        crp.set_params(max_depth=1).fit(X)
-    assert len(crp.tree_.leaves) == 1
-
-
-def test_a_corpus_without_tokens_has_a_root():
-    X = np.zeros((4, 6))
-    crp = sequential(max_iter=3, random_state=0, warm_start=True).fit(X)
-    assert crp.tree_ == TreeView([-1], [1.0])
-    assert crp.component_ids_.tolist() == [0]
-    assert crp.topic_weights_.tolist() == [0.0]
-    np.testing.assert_allclose(crp.topic_word_distr_, 1 / 6)
-    np.testing.assert_array_equal(crp.transform(X), np.ones((4, 1)))
-    assert crp.fit(X).lineage_ == [(0, "init", (), (0,))]
-    crp.fit(np.eye(6))
-    assert crp.component_ids_[0] == 0
-    assert crp.samples_[0].doc_counts[0] == 6
-    other = sequential(max_iter=3).partial_fit(X).partial_fit(np.eye(6))
-    assert other.component_ids_[0] == 0
-    assert other.samples_[0].doc_counts[0] == 6
 
 
 # -- what it publishes -----------------------------------------------------------------
@@ -208,17 +162,6 @@ def test_lineage_ends_in_the_nodes_shown(docs, model, X_test):
 # -- chains ----------------------------------------------------------------------------
 
 
-def test_agreement_of_chains_is_that_of_their_last_states(model, docs):
-    nodes = [state.paths.node for state in model._chains]
-    expected = [adjusted_rand_score(*(n[:, level] for n in nodes)) for level in (1, 2)]
-    np.testing.assert_allclose(model.chain_agreement_, expected)
-    line = f"{expected[0]:.2f} (level 2), {expected[1]:.2f} (level 3)"
-    assert f"chains agree         {line}" in summary(model)
-    alone = GibbsNestedCRP(max_iter=2, random_state=0, **PRIORS).fit(docs[:20])
-    assert len(alone.chain_agreement_) == 0
-    assert "chains agree" not in summary(alone)
-
-
 def test_chains_that_disagree_warn_and_others_do_not(docs):
     settings = {"n_chains": 2, "max_iter": 2, "random_state": 0, **PRIORS}
     with pytest.warns(ConvergenceWarning, match="different paths: at level [23]"):
@@ -266,23 +209,6 @@ def test_interrupt_in_the_middle_of_a_sweep_is_undone(error, docs, monkeypatch):
         for name in ("_burnt", "n_components_posterior_", "_kept", "samples_"):
             state.pop(name)
     assert_same(one, two)
-
-
-def test_warm_start_on_other_documents_begins_with_the_nodes_there_are(docs, X_test):
-    crp = GibbsNestedCRP(max_iter=40, warm_start=True, random_state=0, **PRIORS)
-    crp.fit(docs)
-    before, tree = set(crp.component_ids_.tolist()), crp._best().tree
-    crp.set_params(max_iter=1).fit(X_test)
-    assert crp.history_["step"][-1] == 41
-    (sample,) = crp.samples_
-    assert sample.topic_word_counts.sum() == X_test.sum()
-    assert sample.doc_counts[0] == X_test.shape[0]
-    known = before & set(crp.component_ids_.tolist())
-    assert len(known) > 9
-    assert all(sample.tree.parent_of(node) == tree.parent_of(node) for node in known)
-    fresh = GibbsNestedCRP(init="sequential", max_iter=1, random_state=0, **PRIORS)
-    fresh.fit(X_test)
-    assert crp.log_joint_ > fresh.log_joint_ + 0.2
 
 
 # -- chunks ----------------------------------------------------------------------------

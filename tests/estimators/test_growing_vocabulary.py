@@ -50,10 +50,6 @@ def corpus(n_docs=60, n_words=30, seed=0):
     return pd.DataFrame(X, columns=[f"w{word:02d}" for word in range(n_words)])
 
 
-def seen_columns(chunk):
-    return chunk[chunk.columns[(chunk != 0).any()]]
-
-
 def gain_of_growing(name, seed):
     """Score of a stream whose terms come over ten chunks, less that of all terms."""
     X = make_hdp(1200, n_features=600, n_words=60, random_state=seed).data
@@ -172,14 +168,6 @@ def test_a_chunk_that_fails_midway_leaves_the_topics(monkeypatch):
         fit.partial_fit(frame)
     assert fit.n_features_in_ == 20
     assert_array_equal(fit.components_, before)
-
-
-def test_other_numbers_of_topics_are_tried_on_a_grown_sample():
-    frame = corpus(600)
-    fit = HDP(5, random_state=0)
-    for begin in range(0, 600, 100):
-        fit.partial_fit(seen_columns(frame[begin : begin + 100]))
-    assert fit._posterior.reservoir.counts.shape[1] == fit.n_features_in_
 
 
 @pytest.mark.parametrize("make", [HDP, StickBreakingHDP, short_chain])

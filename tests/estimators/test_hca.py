@@ -299,40 +299,7 @@ def test_a_bare_path_raises_a_warning(few):
             clone(hca).set_params(**params).fit(cloud)
 
 
-@pytest.mark.parametrize(
-    ("shape", "max_depth", "match"),
-    [
-        ((60, 12), 25, r"max_depth=25, but 60 rows of 12 columns have 12 directions"),
-        ((20, 5_000), 3, r"5000 columns for 20 rows.*PCA\(n_components=19\)"),
-        ((60, 12), 13, None),
-        ((600, 1), 3, None),
-    ],
-)
-def test_fits_that_take_long_say_what_is_quicker(shape, max_depth, match):
-    X = np.random.default_rng(0).normal(size=shape)
-    hca = HierarchicalComponentAnalysis(max_depth, structure_moves=False, tol=0.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        if match is None:
-            hca.set_params(max_iter=2).fit(X)
-        else:
-            with pytest.raises(UserWarning, match=match):
-                hca.set_params(max_iter=2).fit(X)
-
-
 # What goes on -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("moves", [True, False])
-def test_what_is_learned_is_laid_out_as_files_must_be(moves, few):
-    """A copy, as callbacks get it, keeps the layout that a file is checked for."""
-    hca = HierarchicalComponentAnalysis(structure_moves=moves, max_iter=3, tol=0.0)
-    hca.fit(few.data[:40])
-    other = HierarchicalComponentAnalysis()
-    other.__setstate__(copy.deepcopy(hca).__getstate__())
-    assert_array_equal(other.components_, hca.components_)
-    hca.partial_fit(few.data[40:80])
-    other.__setstate__(copy.deepcopy(hca).__getstate__())
 
 
 @pytest.mark.parametrize("n_calls", [1, 2, 40])
@@ -456,15 +423,6 @@ def test_streams_find_the_tree():
     assert adjusted_rand_score(drawn.target, hca.apply(drawn.data)) > 0.9
     batch = HierarchicalComponentAnalysis(random_state=0).fit(drawn.data)
     assert hca.score(drawn.data) > batch.score(drawn.data) - 1.0
-
-
-@pytest.mark.weekly
-def test_first_rows_of_a_long_stream_do_not_ask_for_a_tree_of_their_noise(drawn):
-    """They stand for many, but are no more than they are."""
-    hca = HierarchicalComponentAnalysis(total_samples=100_000, random_state=0)
-    hca.set_params(max_components=40).partial_fit(drawn.data[:300])
-    assert 13 <= hca.n_components_ <= 16
-    assert adjusted_rand_score(drawn.target, hca.apply(drawn.data)) > 0.9
 
 
 # The paper's digits -------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from checks.estimators import criterion, each_family
+from checks.estimators import each_family
 from skbnp import HDP
 from skbnp.datasets import make_bars
 
@@ -58,16 +58,6 @@ def test_drop_forgets_counts_and_frees_weights(hdp):
     ]
 
 
-def test_edited_model_predicts_with_its_new_topics(hdp, X):
-    hdp.merge_components([5, 1]).drop_components([2])
-    distr = hdp.transform(X)
-    assert distr.shape == (200, 6)
-    assert_allclose(distr.sum(axis=1), 1.0)
-    assert list(hdp.get_feature_names_out()) == [f"hdp{k}" for k in hdp.component_ids_]
-    value = getattr(hdp, f"{criterion(hdp)}_")
-    assert np.isfinite([hdp.score(X), hdp.elbo(X), value]).all()
-
-
 def test_halves_of_a_topic_merge_into_it(hdp, X):
     """Two copies with half the counts and weight each merge into the topic."""
     before, score = hdp.components_, hdp.score(X, repeats=False)
@@ -95,16 +85,6 @@ def test_halves_of_a_topic_merge_into_it(hdp, X):
     split.merge_components([int(part.ids[0]), 8])
     assert_allclose(split.components_, before, rtol=1e-9)
     assert_allclose(split.score(X, repeats=False), score, rtol=1e-9)
-
-
-def test_learning_goes_on_after_edits(hdp, X):
-    hdp.set_params(split_merge=False)
-    hdp.merge_components([5, 1]).drop_components([2])
-    hdp.partial_fit(X[:100])
-    assert_array_equal(hdp.component_ids_, [0, 6, 7, 3, 4, 5])
-    hdp.set_params(warm_start=True).fit(X)
-    assert hdp.n_components_ == 6
-    assert len(hdp.lineage_) == 3
 
 
 @pytest.mark.parametrize(

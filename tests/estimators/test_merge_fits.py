@@ -122,15 +122,6 @@ def test_a_merged_stream_holds_no_documents():
     assert merged.n_components_ == n_topics
 
 
-def test_three_fits_and_matrices_without_names():
-    X = frames(300)[0].to_numpy()
-    fits = [HDP(10, max_iter=20, random_state=0).fit(X[k::3]) for k in range(3)]
-    merged = merge_fits(tuple(fits))
-    assert not hasattr(merged, "feature_names_in_")
-    assert merged.n_components_ <= sum(fit.n_components_ for fit in fits) - 6
-    assert merged.score(X) > max(fit.score(X) for fit in fits) - 0.02
-
-
 def test_topics_that_are_unlike_stay_apart():
     fits = learned("HDP", 200)[0]
     separate = merge_fits(fits, min_similarity=1.0)

@@ -7,27 +7,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import adjusted_rand_score
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 
-from checks.failures import Failure
 from checks.long import along_diagonal, daily
-from checks.states import assert_same, learned
 from reference.ncrp_topics import conditional_step, log_predictive
 from skbnp import HDP, GibbsNestedCRP, NestedCRP
 from skbnp.datasets import make_tree
-from skbnp.estimators import TreeMoves, _nested_crp
+from skbnp.estimators import TreeMoves
 from skbnp.inference.executor import Executor
-from skbnp.metrics import document_completion_score, fold_in_score, split_tokens
+from skbnp.metrics import fold_in_score
 from skbnp.models.nested_crp.model import path_globals
 from skbnp.models.nested_crp.moves import online as tree_online
-from skbnp.models.nested_crp.start_choice import Race
-from skbnp.trees import TreeView
 
 #: Priors of the corpus, nearly.
 PRIORS = {
@@ -257,41 +249,6 @@ def test_hyperparameters_are_learned_as_asked(learn, method, few):
     assert (crp.child_concentration_ == 7.0) == (learn is False)
 
 
-# -- shapes of trees and corpora -------------------------------------------------------
-
-
-def check_depth(max_depth, method, docs, X_test):
-    crp = NestedCRP(
-        max_depth, learning_method=method, batch_size=20, **(QUICK | {"max_iter": 2})
-    ).fit(docs)
-    tree = crp.tree_
-    assert tree.max_depth <= max_depth - 1
-    assert (tree.depth[tree.leaves] == max_depth - 1).all()
-    assert crp.doc_levels(X_test).shape == (30, max_depth)
-    for answer in (crp.score(X_test), crp.elbo_, crp.elbo(X_test)):
-        assert np.isfinite(answer)
-    crp.partial_fit(X_test)
-    assert np.isfinite(crp.elbo_)
-
-
-@pytest.mark.long
-@along_diagonal(("max_depth", "method"), [1, 2, 4], METHODS)
-def test_trees_of_any_depth(max_depth, method, docs, X_test):
-    check_depth(max_depth, method, docs[:40], X_test)
-
-
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_a_corpus_without_tokens_has_a_root_and_a_start_comes_later(method, docs):
-    crp = NestedCRP(warm_start=True, **QUICK)
-    getattr(crp, method)(np.zeros((4, 80)))
-    assert crp.tree_ == TreeView([-1], [1.0])
-    assert crp.topic_weights_.tolist() == [0.0]
-    np.testing.assert_allclose(crp.topic_word_distr_, 1 / 80)
-    np.testing.assert_array_equal(crp.transform(docs), np.ones((90, 1)))
-    getattr(crp, method)(docs)
-    assert crp.n_components_ > 3
-
-
 # -- going on --------------------------------------------------------------------------
 
 
@@ -312,44 +269,6 @@ def test_warm_start_keeps_the_nodes_and_goes_on(method, few, X_test):
     if method != "online":
         assert global_stats.stub_masses.sum() == pytest.approx(30)
         assert global_stats.n_tokens == pytest.approx(X_test.sum())
-
-
-def test_warm_start_after_an_interrupted_start_begins_anew(few, monkeypatch):
-    crp = NestedCRP(warm_start=True, **QUICK)
-    with monkeypatch.context() as patch:
-        patch.setattr(_nested_crp, "choose_start", _fail)
-        with pytest.raises(Failure):
-            crp.fit(few)
-    assert crp.n_components_ == 1
-    assert_same(learned(NestedCRP(**QUICK).fit(few)), learned(crp.fit(few)))
-
-
-def _fail(*args, **kwargs):
-    raise Failure
-
-
-@pytest.mark.weekly
-def test_interrupted_start_goes_on_from_its_best_tree(few, monkeypatch):
-    enter, runs = Race.enter, []
-
-    def stop(race, *args):
-        if len(runs) == 5:
-            raise KeyboardInterrupt
-        runs.append(enter(race, *args))
-        return runs[-1]
-
-    crp = NestedCRP(**(QUICK | {"init": "agglomerative", "tol": 1e-3}), warm_start=True)
-    with monkeypatch.context() as patch:
-        patch.setattr(Race, "enter", stop)
-        with pytest.raises(KeyboardInterrupt):
-            crp.fit(few)
-    assert crp.n_components_ > 1
-    assert crp.elbo_ == pytest.approx(crp.elbo(few), rel=1e-3)
-    before, lineage = crp.elbo_, crp.lineage_
-    monkeypatch.setattr(_nested_crp, "choose_start", _fail)
-    crp.set_params(structure_moves=False).fit(few)
-    assert crp.elbo_ >= before
-    assert crp.lineage_ == lineage
 
 
 @pytest.mark.long
@@ -407,19 +326,6 @@ def test_single_path_of_short_documents_names_the_cure():
 
 
 # -- streams ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", ["conditional", "factorised"])
-def test_one_chunk_is_one_online_pass_of_one_minibatch(family, docs):
-    settings = QUICK | {"structure_moves": False, "max_iter": 1}
-    crp = NestedCRP(
-        learning_method="online", local_family=family, batch_size=90, **settings
-    )
-    one, two = clone(crp).fit(docs), clone(crp).partial_fit(docs)
-    np.testing.assert_array_equal(one.component_ids_, two.component_ids_)
-    # The rows of the minibatch stand in another order.
-    np.testing.assert_allclose(one.components_, two.components_, rtol=1e-9)
-    assert one.elbo_ == pytest.approx(two.elbo_, rel=1e-9)
 
 
 def test_steps_of_a_stream_are_those_of_their_formula(docs):
@@ -513,25 +419,6 @@ def test_sampler_starts_from_a_tree(docs, model):
 # -- model selection and scores --------------------------------------------------------
 
 
-def test_search_over_raw_text_predicts_by_paths():
-    rng = np.random.default_rng(0)
-    subjects = ["troll dragon giant kraken gorgon", "apple cherry quince medlar plum"]
-    text = [
-        " ".join(rng.choice([*subjects[i % 2].split(), "the", "and"], size=20))
-        for i in range(40)
-    ]
-    pipeline = make_pipeline(CountVectorizer(), NestedCRP(**QUICK))
-    grid = {"nestedcrp__max_depth": [1, 2]}
-    search = GridSearchCV(pipeline, grid, cv=2).fit(text)
-    assert search.best_params_ == {"nestedcrp__max_depth": 2}
-    best = search.best_estimator_
-    ends = best[-1].apply(best[:-1].transform(text))
-    assert adjusted_rand_score(np.arange(40) % 2, ends) == 1.0
-    assert fold_in_score(best, text) == fold_in_score(
-        best[-1], best[:-1].transform(text)
-    )
-
-
 def transcribed_score(model, X_seen, X):
     """Equation (8): paths share their tokens; levels, topics and sticks are means."""
     topics, priors = model._posterior.state, model._posterior.model.priors
@@ -568,16 +455,6 @@ def settled(model):
 def test_fold_in_score_equals_its_transcription(settled, X_test):
     expected = transcribed_score(settled, X_test, X_test)
     assert fold_in_score(settled, X_test) == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("observed", daily(1, [0.5, 0.8]))
-def test_document_completion_equals_its_transcription(observed, settled, X_test):
-    expected = transcribed_score(settled, *split_tokens(X_test, observed=observed))
-    score = document_completion_score(settled, X_test, observed=observed)
-    assert score == pytest.approx(expected, rel=1e-6)
-    if observed == 0.8:
-        assert score == settled.score(X_test)
 
 
 def test_fold_in_score_is_for_fitted_trees(few, model):

@@ -4,7 +4,6 @@ import warnings
 from unittest import mock
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
@@ -121,18 +120,6 @@ def test_failure_in_the_start_of_a_stream_leaves_the_estimator_unfitted(fit):
     assert not nested.__sklearn_is_fitted__()
 
 
-def test_fit_after_a_start_that_failed_is_a_first_fit(fit):
-    _, X, _, _ = fit
-    nested = NestedHDP(random_state=0, max_iter=1, warm_start=True)
-    with (
-        mock.patch.object(NestedHDP, "_flat_posterior", side_effect=Failure),
-        pytest.raises(Failure),
-    ):
-        nested.fit(X[:100])
-    other = NestedHDP(random_state=0, max_iter=1).fit(X[:100])
-    assert_same(nested.fit(X[:100]).components_, other.components_)
-
-
 def test_it_goes_on_with_no_fewer_levels_than_it_has(fit):
     _, X, _, _ = fit
     nested = NestedHDP(max_depth=3, max_iter=1, random_state=0).fit(X[:100])
@@ -180,14 +167,6 @@ def test_bursty_documents_are_predicted_better_than_by_topics_of_tokens(bursty):
     flat = HDP(random_state=0).fit(X[:300])
     assert nested.score(X[300:]) > flat.score(X[300:]) - 0.01
     assert nested.score(X[300:]) > nested.score(X[300:], repeats=False) + 0.05
-
-
-@pytest.mark.parametrize("method", ["memoized", "batch"])
-def test_methods_learn_from_tables_alike(bursty, method):
-    nested, X, _, _ = bursty
-    other = NestedHDP(learning_method=method, random_state=0).fit(X[:300])
-    assert other.word_concentration_ == nested.word_concentration_
-    assert other.score(X[300:]) == pytest.approx(nested.score(X[300:]), abs=0.03)
 
 
 def in_chunks(X, sizes):
@@ -305,25 +284,6 @@ def test_a_given_flat_fit_is_kept_in_streams(bursty):
     assert begun._posterior.documents is None
 
 
-def test_frames_must_have_the_columns_of_init(bursty):
-    _, X, _, _ = bursty
-    frame = pd.DataFrame(X[:100]).add_prefix("w")
-    flat = HDP(5, split_merge=False, max_iter=2, random_state=0).fit(frame)
-    assert NestedHDP(init=flat, max_iter=1).fit(frame).n_components_ > 1
-    with pytest.raises(ValueError, match=r"X must have the columns that init"):
-        NestedHDP(init=flat).fit(frame[frame.columns[::-1]])
-
-
-def test_a_stream_may_begin_without_tokens(bursty):
-    _, X, _, _ = bursty
-    empty = np.zeros((3, X.shape[1]))
-    stream = NestedHDP(random_state=0).partial_fit(empty)
-    assert stream.transform(X[:2]).shape == (2, stream.n_components_)
-    stream.partial_fit(X[:100]).partial_fit(empty)
-    assert stream.score(X[300:]) > -np.inf
-    check_lineage(stream)
-
-
 def test_the_log_of_a_stream_goes_forward(bursty):
     _, X, _, _ = bursty
     many = HDP(300, split_merge=False, max_iter=1, random_state=0).fit(X[:100])
@@ -355,14 +315,6 @@ def test_an_interrupted_call_keeps_no_documents_that_are_not_learned(bursty):
     assert stream._posterior.documents.shape[0] == 60
     stream.partial_fit(X[60:80])
     assert stream._posterior.documents.shape[0] == 80
-
-
-def test_kept_documents_are_bounded_by_stored_counts_too(bursty):
-    _, X, _, _ = bursty
-    some = X[:100] * 1e-3
-    with mock.patch.object(module, "MOST_KEPT", np.count_nonzero(some) - 1):
-        stream = NestedHDP(random_state=0).partial_fit(some)
-    assert stream._posterior.documents is None
 
 
 def test_a_fit_leaves_no_topic_that_no_document_has(fit):

@@ -1,8 +1,6 @@
 """Trees store columns that rows have shown, and are those of all columns."""
 
 import pickle
-import subprocess
-import sys
 
 import dask.array as da
 import numpy as np
@@ -109,26 +107,6 @@ def test_trees_of_all_columns_are_the_same(name, monkeypatch):
     assert not np.delete(seen.components_, SHOWN, axis=1).any()
 
 
-@pytest.mark.parametrize("name", VARIATIONAL)
-def test_later_rows_may_have_other_columns(name, monkeypatch):
-    """In the open epoch, and in later ones; those before keep theirs."""
-    halves = [SHOWN, np.concatenate([HIDDEN[:25], SHOWN[:-25]])]
-    labels = {0: (0, 0), 1: (0, 1), 2: (1, 1)}
-
-    def stream():
-        fit = None
-        for number, (epoch, half) in labels.items():
-            rows = wide(CORPUS.data[EPOCHS == number], halves[half])
-            fit = fitted(name, rows, epoch, "partial_fit", fit)
-        return fit
-
-    seen = stream()
-    assert seen._posterior.state.means.shape[1] == N_SEEN + 25
-    assert seen.components_[:, HIDDEN[:25]].any(axis=1).sum() > 1
-    store_all(monkeypatch)
-    assert_same(seen, stream(), [0, 1])
-
-
 def test_samples_have_columns_that_rows_show_where_most_do_not():
     fit = fitted("sampler")
     assert {s.epoch.state.means.shape[1] for s in fit.samples_} == {N_SEEN}
@@ -171,45 +149,3 @@ def test_a_chain_goes_on_with_further_columns(epoch):
     assert_allclose(fit.score_samples(new_rows(), epochs=0), before)
     fit.set_params(warm_start=True).fit(X, epochs=EPOCHS)
     assert fit._last[0].directions.n_seen == N_SEEN + 25
-
-
-def test_hashed_words_take_little_memory():
-    """Peak above the imports, MB; trees of all columns would take 2,300."""
-    took = subprocess.check_output([sys.executable, "-P", "-c", HASHED], text=True)
-    took = dict(line.rsplit(maxsplit=1) for line in took.splitlines())
-    assert len(took) == 6
-    for case, peak in took.items():
-        assert float(peak) < 100.0, case
-
-
-#: Each case in a copy of one process that has made the imports.
-HASHED = """
-import os, pickle, resource, sys, warnings
-import numpy as np
-import scipy.sparse as sp
-from dask.delayed import delayed
-import skbnp, skbnp.dask
-warnings.simplefilter("ignore")
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-rng, V = np.random.default_rng(0), 2**20
-words = rng.choice(V, 4000)[rng.zipf(1.3, 2400) % 4000]
-X = sp.csr_array((np.ones(2400), (np.repeat(np.arange(200), 12), words)), (200, V))
-def run(kind, method):
-    before, fit = peak(), kind(max_iter=3, random_state=0)
-    for begin, epoch in ((0, 0), (100, 1)) if method == "partial_fit" else ((0, 0),):
-        rows = X[begin:] if method == "fit" else X[begin : begin + 100]
-        rows = [delayed(rows)] if kind is skbnp.dask.DependentTrees else rows
-        getattr(fit, method)(rows, epochs=epoch)
-    fit = pickle.loads(pickle.dumps(fit))
-    fit.transform(X[::-1], epochs=0)
-    fit.score(X, epochs=0)
-    print(kind, method, peak() - before, flush=True)
-for kind in skbnp.DependentTrees, skbnp.GibbsDependentTrees, skbnp.dask.DependentTrees:
-    for method in "fit", "partial_fit":
-        if not (child := os.fork()):
-            run(kind, method)
-            os._exit(0)
-        if os.waitpid(child, 0)[1]:
-            sys.exit("failed")
-"""

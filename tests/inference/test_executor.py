@@ -60,16 +60,6 @@ def test_one_job_runs_in_the_calling_thread():
     assert name is threading.current_thread()
 
 
-@threads
-def test_threads_end_with_the_executor(n_jobs):
-    with Executor(n_jobs) as executor:
-        workers = list(
-            executor.map(lambda item: threading.current_thread(), range(2 * n_jobs))
-        )
-    workers = set(workers) - {threading.current_thread()}
-    assert not any(worker.is_alive() for worker in workers)
-
-
 def test_the_calling_thread_works_while_it_waits():
     """The other thread is held up by the first item until all others are done."""
     gate, where = threading.Event(), []

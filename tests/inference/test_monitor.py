@@ -1,6 +1,5 @@
 """Laws of the trace of a fit: record, convergence, messages."""
 
-import io
 import logging
 from types import SimpleNamespace
 
@@ -150,23 +149,6 @@ def test_message_tells_topics_and_bound(family, hide_logging, capsys):
     hdp = fit(4, variational_family=family)
     value = getattr(hdp, f"{criterion(hdp)}_")
     assert f"3 topics, {value:.5f} nats per token" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", [None, "skbnp", "skbnp.inference"])
-def test_configured_logging_receives_the_messages_instead(
-    name, hide_logging, capsys, monkeypatch
-):
-    hide_logging()
-    stream, logger = io.StringIO(), logging.getLogger(name)
-    monkeypatch.setattr(logger, "handlers", [logging.StreamHandler(stream)])
-    level = logger.level
-    logger.setLevel(logging.INFO)
-    try:
-        fit(1)
-    finally:
-        logger.setLevel(level)
-    assert capsys.readouterr().out == ""
-    assert len(stream.getvalue().splitlines()) == 5
 
 
 # Long work ----------------------------------------------------------------------------

@@ -33,7 +33,6 @@ FLAT = LevelPriors(1.0, np.full(3, 4.0), np.ones(3))
 BLOCK = 5
 #: Two groups of two leaves.
 PLANTED = Tree([0, 1, 2, 3, 4, 5, 6], [0, 1, 2, 2, 1, 2, 2])
-LEAVES = (2, 3, 5, 6)
 
 
 class Watched(Learner):
@@ -342,37 +341,6 @@ def test_pass_that_merges_by_rule_has_not_settled(seed, monkeypatch):
 
 
 @pytest.mark.long
-def test_updates_after_parts_and_after_all_agree_on_easy_data(seed):
-    rng = np.random.default_rng(seed)
-    X, ends = planted(rng)
-    blocks = {node: [node] for node in range(7)}
-    start = topics_like(PLANTED, blocks, X.shape[1])
-    one, two = (learner_of(X, start, memoized=memoized) for memoized in (False, True))
-    for learner in (one, two):
-        passes(learner, 20)
-        assert same_partition(ends_of(learner), ends)
-    assert_allclose(one.trace[-1], two.trace[-1], rtol=1e-5)
-    assert_allclose(
-        one.posterior.global_stats.word_counts,
-        two.posterior.global_stats.word_counts,
-        atol=0.5,
-    )
-
-
-@pytest.mark.long
-def test_pass_tells_whether_the_bound_can_settle(seed):
-    rng = np.random.default_rng(seed)
-    X, _ = planted(rng)
-    one = learner_of(X, random_start(rng, X), moves=TreeMoves(max_tries=3))
-    quiet = []
-    for _ in range(8):
-        n_moved = len(one.moved)
-        quiet += passes(one, 1)
-        assert quiet[-1] == (len(one.moved) == n_moved)
-    assert not all(quiet)
-
-
-@pytest.mark.long
 def test_rejected_moves_wait(seed):
     rng = np.random.default_rng(seed)
     X, _ = planted(rng)
@@ -412,32 +380,6 @@ def test_kind_waits_where_all_its_trials_are_rejected(seed, monkeypatch):
         only(monkeypatch, "merge")
         passes(one, 6)
         assert [n for n, _ in tried] == turns
-
-
-@pytest.mark.parametrize("tidy", [True, False])
-def test_leaves_that_hardly_anybody_visits_end_at_last(tidy, seed, monkeypatch):
-    """They cost nothing, and may help a little."""
-    rng = np.random.default_rng(seed)
-    X, _ = planted(rng)
-    tree, blocks = MENDS["prune"]
-    one = settled(X, tree, blocks)
-    one.moves.ends_idle = tidy
-    only(monkeypatch)
-    assert passes(one, 1) == [not tidy]
-    assert (7 in one.posterior.state.tree) != tidy
-    check_never_falls(*one.runs)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("limit", [4, 7])
-def test_tree_does_not_outgrow_its_limit(limit, seed):
-    rng = np.random.default_rng(seed)
-    X, _ = planted(rng)
-    one = learner_of(X, random_start(rng, X), moves=TreeMoves(), limit=limit)
-    assert len(one.posterior.ids) == limit
-    for _ in range(8):
-        passes(one, 1)
-        assert len(one.posterior.ids) <= limit
 
 
 # Moves --------------------------------------------------------------------------------
@@ -542,17 +484,6 @@ def test_planted_tree_is_left_alone(name, seed, monkeypatch):
     only(monkeypatch, name)
     passes(one, 5)
     assert one.moved == []
-    assert same_partition(ends_of(one), ends)
-
-
-@pytest.mark.long
-def test_missing_branches_are_found_by_all_moves_together(seed):
-    """From a single topic."""
-    rng = np.random.default_rng(seed)
-    X, ends = planted(rng)
-    one = settled(X, Tree(PLANTED.ids[:1], PLANTED.depth[:1]), TRUTH)
-    assert len(set(ends_of(one).tolist())) < len(LEAVES)
-    passes(one, 10)
     assert same_partition(ends_of(one), ends)
 
 

@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from checks.long import along_diagonal
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.executor import Executor
@@ -158,14 +157,6 @@ def test_documents_one_by_one_open_branches_for_their_like(seed):
     assert bound_of(topics, X) > bound_of(alone, X) + 100.0
 
 
-def test_one_document_opens_a_branch_and_its_twin_follows():
-    X = sp.csr_array(np.array([[5.0, 3.0, 0.0], [5.0, 3.0, 0.0]]))
-    topics = one_by_one(X, MODEL, local_step(), np.random.default_rng(0))
-    check_start(topics, X)
-    assert_array_equal(topics.tree.depth, [0, 1, 2])
-    assert topics.stub_masses[2] == 2.0
-
-
 # Which is best ------------------------------------------------------------------------
 
 
@@ -246,49 +237,6 @@ def test_leaves_are_grouped_afresh_where_that_is_better(seed):
         assert same_partition(topics.tree.parent[ends], group)
 
 
-@pytest.mark.weekly
-@pytest.mark.parametrize(
-    ("n_entered", "keep_best"), [(0, True), (1, True), (4, True), (4, False)]
-)
-def test_interrupt_leaves_the_best_so_far(n_entered, keep_best, seed, monkeypatch):
-    rng = np.random.default_rng(seed)
-    X, *_ = planted(rng)
-    enter, runs = Race.enter, []
-
-    def stop(race, *args):
-        if len(runs) == n_entered:
-            raise KeyboardInterrupt
-        runs.append(enter(race, *args))
-        return runs[-1]
-
-    monkeypatch.setattr(Race, "enter", stop)
-    posterior = start_posterior(MODEL, root(X), 0)
-    with pytest.raises(KeyboardInterrupt):
-        choose_start(
-            posterior,
-            X,
-            local_step(),
-            init="agglomerative",
-            n_leaves=6,
-            moves=None,
-            keep_best=keep_best,
-        )
-    if n_entered == 0 or not keep_best:
-        assert len(posterior.ids) == 1
-        assert posterior.n_steps == 0
-        return
-    best = max(runs, key=lambda run: run.bound)
-    assert posterior.n_steps == best.posterior.n_steps > 0
-    assert_array_equal(posterior.state.word_counts, best.posterior.state.word_counts)
-    assert_array_equal(posterior.ids, posterior.state.tree.ids)
-    # They have said all that they hold: the bound is one.
-    result = local_step().update_paths(posterior.state, MODEL.priors, X)
-    n_levels = MODEL.priors.n_levels
-    stats = sum_documents(result, X, posterior.state.tree, n_levels)
-    bound = sum(MODEL.objective(posterior.state, stats).values()) / X.sum()
-    assert sum(posterior.objective().values()) == pytest.approx(bound, rel=1e-3)
-
-
 def test_given_topics_are_taken_as_they_are(seed, monkeypatch):
     monkeypatch.setattr(tree_choice, "MOST_DOCS", 20)
     rng = np.random.default_rng(seed)
@@ -298,22 +246,6 @@ def test_given_topics_are_taken_as_they_are(seed, monkeypatch):
     posterior = chosen(X, given)
     assert_array_equal(posterior.state.word_counts, words)
     assert_array_equal(posterior.state.stub_masses, [0.0, 0.0, 7.0])
-
-
-@pytest.mark.long
-@along_diagonal(("init", "limit"), ["agglomerative", "gibbs", "sequential"], [2, 1, 4])
-def test_lightest_leaves_go_where_there_are_too_many_nodes(init, limit, seed):
-    rng = np.random.default_rng(seed)
-    X, *_ = planted(rng, n_docs=24)
-    posterior = chosen(X, init, limit=limit)
-    assert 1 <= len(posterior.ids) <= limit
-    free = chosen(X, init)
-    assert len(free.ids) > 4
-    topics, n_levels = posterior.state, MODEL.priors.n_levels
-    assert topics.stub_masses.sum() == pytest.approx(24, rel=1e-9)
-    if limit == 4 and init != "agglomerative":
-        kept = topics.stub_masses[topics.tree.depth == n_levels - 1].max()
-        assert kept == free.state.stub_masses.max()
 
 
 def test_no_documents_leave_the_root():

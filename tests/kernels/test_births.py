@@ -187,36 +187,6 @@ def test_the_best_seed_is_taken(seed, monkeypatch):
     )
 
 
-def test_births_may_lose_some_nats(seed, monkeypatch):
-    state, stats, collected = epoch_with_rows(seed, 30, 1)
-    gain = propose(state, stats, collected, seed, 10).gain
-    monkeypatch.setattr(births, "SLACK", -gain)
-    assert propose(state, stats, collected, seed, 10) is None
-    monkeypatch.setattr(births, "SLACK", 1e-9 - gain)
-    assert propose(state, stats, collected, seed, 10).gain == gain
-
-
-@pytest.mark.parametrize("n_best", [1, 6])
-def test_rows_may_have_one_node_or_many(n_best, seed):
-    state, stats, collected = epoch_with_rows(seed, 30, 1, n_best=n_best)
-    near, q = seen(state, stats, collected)
-    result = propose(state, stats, collected, seed, 10)
-    gain, after = find_by_twin(near, state, collected, q, seed, 10)
-    assert_allclose(result.gain, gain, rtol=3e-8, atol=5e-7)
-    tree = result.birth.edit(TREE)
-    assert_allclose(by_position(tree, result.memo), after, rtol=1e-5, atol=1e-11)
-
-
-def test_nodes_have_no_less_than_no_rows(seed):
-    """Where rows take more from a node than it has, none are left."""
-    state, stats, collected = epoch_with_rows(seed, 30, 1)
-    state = replace(state, masses=1e-3 * state.masses, history=0.0 * state.history)
-    near, q = seen(state, stats, collected)
-    result = propose(state, stats, collected, seed, 10)
-    gain, _ = find_by_twin(near, state, collected, q, seed, 10)
-    assert_allclose(result.gain, gain, rtol=3e-8, atol=5e-7)
-
-
 def test_many_rows_look_for_interrupts():
     state, stats, collected = epoch_with_rows(0, 200, 1, n_rows=3000)
     ended, seen = threading.Event(), []

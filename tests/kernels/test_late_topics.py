@@ -57,20 +57,6 @@ def test_the_step_is_that_of_the_slow_twin(n_topics):
         assert not np.allclose(other, tokens_wanted)
 
 
-def test_steps_raise_the_likelihood():
-    """Maximum likelihood has no prior: each step is one of EM."""
-    counts, old, shares, topics = draw(3)
-    counts[4] = 1.0
-    logs = []
-    for _ in range(20):
-        logs.append(reference.log_likelihood(counts, old, shares, topics))
-        tokens, sums = step(counts, old, shares, topics)
-        shares = tokens / tokens.sum(axis=1, keepdims=True)
-        topics = sums / sums.sum(axis=1, keepdims=True)
-    assert np.all(np.diff(logs) > -1e-12)
-    assert logs[-1] > logs[0] + 1.0
-
-
 def test_words_that_topics_lack_are_refused():
     mixture = draw(3)
     words = np.full(np.count_nonzero(mixture[0]), N_WORDS, dtype=np.int32)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from reference import hdp_direct as reference
 from skbnp.distributions.dirichlet import log_growth
@@ -104,23 +104,6 @@ def test_the_twin_tells_a_wrong_argument(name, seed):
         check_equals_twin(got, docs, every_pair(5))
 
 
-def three_kinds(use_one, use_other):
-    """Two topics; the documents use the first, the second, both or neither."""
-    docs = Documents(np.random.default_rng(0), 3, unused=0.0)
-    docs.doc_weights[:, 0] *= use_one
-    docs.doc_weights[:, 1] *= use_other
-    return docs
-
-
-def test_a_word_of_weight_zero_belongs_to_one_topic():
-    """r log r is zero at zero: nothing is lost, and nothing is not a number."""
-    docs = three_kinds(1.0, 1.0)
-    docs.word_weights[:7, 0] = docs.word_weights[7:, 1] = 0.0
-    sums = run(docs, [(0, 1)])
-    assert sums[0, 0] == 0.0
-    check_equals_twin(sums, docs, [(0, 1)])
-
-
 def test_sums_are_added_to_what_was_there():
     docs = Documents(np.random.default_rng(0), 4)
     pairs = every_pair(4)
@@ -138,18 +121,6 @@ def test_parts_of_a_corpus_add_up():
                 docs.counts[[doc]], [resp[doc]], docs.prior, one, other
             )
     assert_allclose(run(docs, pairs), total, rtol=1e-10, atol=1e-11)
-
-
-def test_no_pairs_and_no_documents_give_nothing():
-    docs = Documents(np.random.default_rng(0), 4)
-    assert run(docs, []).shape == (0, 3)
-    none = {
-        "indptr": np.zeros(1, np.int32),
-        "doc_weights": np.zeros((0, 4)),
-        "doc_topic": np.zeros((0, 4)),
-        "growth": np.zeros((0, 4)),
-    }
-    assert_array_equal(run(docs, [(0, 1)], **none), 0.0)
 
 
 @pytest.mark.parametrize(

@@ -220,16 +220,6 @@ def test_any_size_is_finite_and_conserved(eta, tokens, factorised, seed):
     check_sums(given, result, factorised=factorised)
 
 
-@pytest.mark.parametrize("factorised", [False, True])
-def test_a_document_without_words_follows_the_prior(factorised):
-    given = problem()
-    result = infer(given, factorised=factorised)
-    q, a = dense(given, result)
-    assert_allclose(q[2], softmax(given["log_prior"]), rtol=1e-12)
-    assert_allclose(a[2], np.tile(given["level_prior"], (len(q[2]), 1)))
-    assert_allclose(result[5][2], logsumexp(given["log_prior"]), atol=1e-12)
-
-
 @pytest.mark.parametrize("max_iter", [1, 2, CHEAP_ITERATIONS, 7])
 @pytest.mark.parametrize("factorised", [False, True])
 def test_an_unfinished_result_is_a_bound_of_its_own(max_iter, factorised, seed):
@@ -316,23 +306,6 @@ def test_word_order_and_documents_of_a_range_do_not_matter(seed):
         assert_allclose(one + other, all_of_it, rtol=1e-12, atol=1e-13)
     for one, other in zip(result, infer(given), strict=True):
         assert_array_equal(one, other)
-
-
-def test_many_stubs_in_use_find_room():
-    """More than the result has room for at first."""
-    n_stubs = 40
-    nodes = np.column_stack([np.zeros(n_stubs), np.arange(n_stubs)]).astype(np.int32)
-    given = {
-        "counts": np.ones((30, 3)),
-        "log_weights": np.full((3, n_stubs), -1.0),
-        "off_tree": np.full(2, -5.0),
-        "stub_nodes": nodes,
-        "log_prior": np.full(n_stubs, -np.log(n_stubs)),
-        "level_prior": np.ones(2),
-    }
-    result = infer(given)
-    assert_allclose(dense(given, result)[0], 1.0 / n_stubs, rtol=1e-12)
-    assert_allclose(result[5], twin(given)[0][3], rtol=1e-9)
 
 
 @pytest.mark.parametrize(

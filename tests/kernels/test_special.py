@@ -27,17 +27,6 @@ def test_log_gamma_and_digamma_of_any_size(spoil):
             check_log_gamma(x, log_gammas * (1 + wrong[0]), digammas * (1 + wrong[1]))
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 17])
-def test_entries_do_not_depend_on_their_neighbours(n):
-    x = np.logspace(-3, 3, n)
-    one, other = np.empty(n), np.empty(n)
-    log_gamma(x, one, other)
-    for i in range(n):
-        alone = np.empty(1), np.empty(1)
-        log_gamma(x[i : i + 1], *alone)
-        assert_allclose((alone[0][0], alone[1][0]), (one[i], other[i]), rtol=1e-14)
-
-
 def test_logarithms_are_exact_to_the_last_digits():
     x = np.concatenate(
         [np.logspace(-300, 300, 20011), 1.0 + np.linspace(-0.3, 0.4, 999)]

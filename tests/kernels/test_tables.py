@@ -270,16 +270,6 @@ def summed(problem, result, ranges=((0, 11), (11, 12), (12, 30))):
 # Nasty documents ----------------------------------------------------------------------
 
 
-def test_no_documents_and_empty_ones():
-    problem = Problem(0)
-    problem.counts[:] = 0.0
-    result = problem.run()
-    assert_array_equal(result[0], 0)
-    assert [len(part) for part in result[1:]] == [0, 1, 0, 0, 0]
-    problem.counts = problem.counts[:0]
-    assert_array_equal(problem.run()[0], [0])
-
-
 def test_results_do_not_depend_on_other_documents(seed):
     problem = Problem(seed)
     together = documents(problem, problem.run())

@@ -263,29 +263,6 @@ def test_rows_stay_in_their_group():
     assert (group[after] == group[place]).all()
 
 
-def test_the_last_row_of_a_set_stays():
-    X, arrays = rows_of(12, 4, 5)
-    place = np.zeros(12, dtype=int)
-    table = np.zeros((2, 4))
-    table[0] = BETA * X.sum(axis=0)
-    keeper = np.array([0, -1], dtype=np.int32)
-    for seed in range(30):
-        _, after, *_, kept = moved(
-            X,
-            arrays,
-            place,
-            table,
-            np.zeros(2, dtype=bool),
-            np.array([-30.0, 0.0]),
-            np.full(12, -40.0),
-            np.tile(np.arange(12), 4),
-            keeper=keeper,
-            kept=np.array([12, 0], dtype=np.int32),
-            seed=seed,
-        )
-        assert kept[0] == (after == 0).sum() >= 1
-
-
 @pytest.mark.parametrize("dimension", [3, 60])
 @pytest.mark.parametrize("is_forced", [True, False])
 def test_allocation_has_the_probability_of_the_twin(is_forced, dimension):

@@ -169,23 +169,6 @@ def test_remove_leaves_weight_to_topics_not_represented(seed):
     assert_array_equal(global_stats.topic_words.dense(), words[:, left])
 
 
-def test_split_keeps_sums(seed):
-    rng = np.random.default_rng(seed)
-    state, global_stats = random_state(rng, 4), totals_of(rng, 9, 4)
-    before, column = whole(state, global_stats), global_stats.topic_words.column(2)
-    share = rng.random(9)
-    halves = np.array([share * column, (1.0 - share) * column])
-    weights, tables = state.weights, global_stats.tables
-    state, global_stats = model().split(
-        state, global_stats, 2, halves, np.array([0.3, 0.7])
-    )
-    assert state.n_components == 5
-    check_keeps_sums(before, whole(state, global_stats))
-    assert_allclose(state.weights[[2, 4]], weights[2] * np.array([0.3, 0.7]), **NEAR)
-    assert_array_equal(global_stats.tables, np.append(tables, 0.0))
-    assert_allclose(global_stats.topic_words.column(4), halves[1], **NEAR)
-
-
 # Against the exact posterior ----------------------------------------------------------
 
 STOP = LocalStop(max_iter=200, tol=1e-10)

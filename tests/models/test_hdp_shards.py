@@ -197,21 +197,6 @@ def test_bits_do_not_depend_on_threads(X, model, step):
     assert_array_equal(*result)
 
 
-def test_rows_of_words_add_up():
-    rng = np.random.default_rng(0)
-    dense = np.zeros((2, 20, 3))
-    rows = []
-    for part in dense:
-        words = np.sort(rng.choice(20, 8, replace=False))
-        part[words] = rng.poisson(0.7, (8, 3))
-        rows.append(WordRows(words, sp.csr_array(part[words])))
-    both = rows[0].plus(rows[1])
-    result = np.zeros((20, 3))
-    result[both.words] = both.values.toarray()
-    assert_array_equal(result, dense.sum(axis=0))
-    assert (np.diff(both.words) > 0).all()
-
-
 # How often totals hold documents ------------------------------------------------------
 
 
@@ -235,36 +220,7 @@ def test_holdings_of_blocks_are_those_of_their_documents(X, n_groups):
     assert blocks.initial_local(part).times == before != copy.initial_local(part).times
 
 
-def test_newcomers_are_held_from_their_first_visit_on(X):
-    corpus = corpus_of(X)
-    held = corpus.hold_out(0)
-    blocks = BlockDocumentWeights(corpus.sizes.size)
-    for round in schedule_of(held.train).one_pass(0):
-        blocks.keep(round, [])
-    later = blocks.spread(held.rows, corpus.n_docs)
-    rounds = list(schedule_of(corpus).one_pass(1))
-    part = rounds[0].parts[0]
-    first = later.initial_local(part)
-    assert first.times == blocks.initial_local(part).times > 0.0
-    assert first.times_of_newcomers == 0.0
-    assert_array_equal(first.newcomers, held.rows[part.shard])
-    later.keep(rounds[0], [])
-    gain = rounds[0].step * rounds[0].scale
-    assert later.initial_local(part).times_of_newcomers == pytest.approx(gain)
-
-
 # Documents that travel ----------------------------------------------------------------
-
-
-def test_documents_are_found_by_number(X):
-    counts = X[np.flatnonzero(X.sum(axis=1))].toarray()
-    corpus = corpus_of(X)
-    numbers = np.array([70, 3, 18, 19, 87, 20, 0])
-    assert_array_equal(corpus.fetch(numbers).toarray(), counts[numbers])
-    train = corpus.hold_out(0).train
-    whole = train.fetch(np.arange(train.n_docs)).toarray()
-    assert_allclose(whole.sum(axis=0), train.word_counts())
-    assert train.n_tokens == whole.sum()
 
 
 def test_held_out_documents_are_not_learned_from(X):

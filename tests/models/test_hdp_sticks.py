@@ -374,15 +374,3 @@ def test_merged_tables_and_words_add_up(seed):
     tables[3] += tables[1]
     assert_array_equal(global_stats.tables, tables[order])
     assert_array_equal(state.tables, tables[order])
-
-
-def test_dropped_topics_take_their_tables_along(seed):
-    rng = np.random.default_rng(seed)
-    posterior = make_posterior(rng)
-    tables = posterior.global_stats.tables.copy()
-    state, global_stats = posterior.model.remove(
-        posterior.state, posterior.global_stats, [0, 2]
-    )
-    assert_array_equal(global_stats.tables, tables[[3, 1, 4]])
-    assert_array_equal(state.tables, global_stats.tables)
-    assert state.n_components == global_stats.topic_words.shape[1] == 3

@@ -98,18 +98,6 @@ def test_expected_weights_are_those_of_the_sticks(seed):
     assert_allclose(sticks.expected_weights, expected, rtol=1e-12)
 
 
-def test_topics_take_their_sticks_in_the_given_order(seed):
-    rng = np.random.default_rng(seed)
-    _, _, doc_topic = random_problem(rng, 4)
-    order, sticks = rng.permutation(4), random_sticks(rng, 4)
-    moved = terms(sticks, assignments(doc_topic, order), 1.2, 0.8)
-    assert moved == pytest.approx(
-        terms(sticks, assignments(doc_topic[:, order]), 1.2, 0.8), rel=1e-12
-    )
-    as_it_was = terms(sticks, assignments(doc_topic), 1.2, 0.8)
-    assert as_it_was["assignments"] != pytest.approx(moved["assignments"], rel=1e-3)
-
-
 # Gradient -----------------------------------------------------------------------------
 
 
@@ -151,21 +139,6 @@ def test_fitting_the_sticks_does_not_lower_the_bound(problem, seed):
     assert value(result, documents, alpha, gamma) > before + 0.1, (
         "random starts improve"
     )
-
-
-def test_an_unused_topic_is_charged():
-    """Two nats or so for a corpus of 7 documents; a free topic would be a defect."""
-    rng = np.random.default_rng(0)
-    _, _, doc_topic = random_problem(rng, 3)
-    best = []
-    for n_empty in range(4):
-        padded = np.column_stack([doc_topic, np.zeros((len(doc_topic), n_empty))])
-        start = Sticks.around(np.full(4 + n_empty, 1 / (4 + n_empty)), 7)
-        documents = assignments(padded)
-        best.append(value(fit_sticks(start, documents, 1.0, 1.0), documents, 1.0, 1.0))
-    charges = -np.diff(best)
-    assert (charges > 1.0).all()
-    assert (charges < 4.0).all()
 
 
 def check_rounding(log_total):

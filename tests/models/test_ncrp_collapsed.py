@@ -344,17 +344,6 @@ def test_tidy_tells_where_nodes_have_been(gamma, n_levels, seed):
     assert n_moved > 0 or gamma > 1.0
 
 
-def test_tree_has_the_nodes_that_documents_walk(seed):
-    docs = [sorted(np.random.default_rng(n).integers(0, 3, 7)) for n in range(40)]
-    walks, rng = walks_of(docs, 3), np.random.default_rng(seed)
-    for _ in range(5):
-        move(walks, rng)
-    tree, columns = walks.tree()
-    assert len(tree) == (walks.docs > 0).sum()
-    assert walks.docs[columns[0]] == len(docs)
-    np.testing.assert_array_equal(columns[tree.parent[1:]], walks.parent[columns[1:]])
-
-
 # -- Geweke's test ---------------------------------------------------------------------
 
 LENGTHS = (3, 4, 2, 5, 1, 3)

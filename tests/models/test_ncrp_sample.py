@@ -60,22 +60,6 @@ def test_priors_of_stubs_are_those_of_a_further_document():
         assert result == pytest.approx(expected, rel=1e-9)
 
 
-def test_arrays_go_by_the_tree():
-    walks, sample = sample_of()
-    tree = sample.tree
-    columns = walks.columns[sample.component_ids // 10]
-    np.testing.assert_array_equal(sample.doc_counts, walks.docs[columns])
-    np.testing.assert_array_equal(
-        sample.topic_word_counts.toarray(), walks.counts[:, columns].T
-    )
-    np.testing.assert_array_equal(columns[tree.parent[1:]], walks.parent[columns[1:]])
-    for node in tree.ids:
-        docs = sample.doc_counts[tree.positions(tree.children_of(node))]
-        assert (np.diff(docs) <= 0).all()
-    assert sample.topic_weights.sum() == pytest.approx(1.0)
-    assert (sample.log_joint, sample.chain, sample.step) == (-1.5, 2, 7)
-
-
 def test_nodes_are_those_of_the_sample_level_by_level():
     _, sample = sample_of()
     nodes, order = sample.nodes(), sample.level_order

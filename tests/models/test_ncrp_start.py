@@ -11,7 +11,6 @@ from sklearn.metrics import adjusted_rand_score
 from reference import nested_crp as reference
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.datasets import make_tree
-from skbnp.kernels._nested_crp import LEVELS
 from skbnp.models.nested_crp.start import by_gibbs
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.models.nested_crp_walks.start import Forest, find_start
@@ -42,19 +41,6 @@ def test_planted_tree_is_found(seed):
     assert adjusted_rand_score(corpus.path[:, 1], walks.path[:, 1]) < 0.95
 
 
-def test_levels_keep_their_tokens_where_topics_are_sharper_than_their_prior():
-    """Where its prior is learned in the search, the second level loses them."""
-    corpus = make_tree(200, random_state=0)
-    priors = replace(priors_of(3, 1.0), level_prior=np.array([50.0, 20.0, 10.0]))
-    rng = np.random.default_rng(1)
-    walks, _ = find_start(tokens_of(corpus.data), priors, LEARN, rng)
-    assert walks.priors.level_prior[1] < 0.1
-    rng = np.random.default_rng(1)
-    topics, learned = by_gibbs(corpus.data, priors, LEARN, rng)
-    assert learned.level_prior.min() > 1.0
-    assert np.bincount(topics.tree.depth)[1] == 3
-
-
 def test_level_priors_are_learned_in_the_search_with_the_topic_prior():
     """As planted; where they are kept, strong ones give too many inner nodes."""
     corpus = make_tree(200, random_state=2)
@@ -63,25 +49,6 @@ def test_level_priors_are_learned_in_the_search_with_the_topic_prior():
     rng = np.random.default_rng(1)
     topics, _ = by_gibbs(corpus.data, priors, learned, rng)
     assert np.bincount(topics.tree.depth).tolist() == [1, 3, 9]
-
-
-@pytest.mark.parametrize("shape", [(10.0, 4.0, 2.0), (2.0, 4.0, 10.0)])
-def test_level_priors_are_learned_one_by_one(shape, seed):
-    corpus = make_tree(300, level_prior=shape, random_state=4)
-    rng, tokens = np.random.default_rng(seed), tokens_of(corpus.data)
-    node = [np.unique(column, return_inverse=True)[1] for column in corpus.path.T]
-    # Levels by the true topics, without a hint of the shares.
-    likely = corpus.topic_word_distr[corpus.path[tokens.doc], tokens.words[:, None]]
-    limits = np.cumsum(likely, axis=1) / likely.sum(axis=1, keepdims=True)
-    level = (rng.random((len(tokens), 1)) > limits[:, :-1]).sum(axis=1)
-    paths = Paths(np.array(node).T.astype(np.int32), level.astype(np.uint8))
-    walks = Walks(tokens, priors_of(3, 0.05), paths)
-    for _ in range(30):
-        walks.sweep(0, walks.n_docs, rng, LEVELS)
-        LEARN.resample(walks, rng)
-    learned = walks.priors.level_prior
-    expected = np.array(shape) / sum(shape)
-    np.testing.assert_allclose(learned / learned.sum(), expected, atol=0.1)
 
 
 def test_score_is_the_probability_of_a_document_given_all_others(seed):

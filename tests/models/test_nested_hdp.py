@@ -10,7 +10,6 @@ from reference import nested_hdp as reference
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.kernels._nested import infer_nested
 from skbnp.kernels._restaurant import expected_tables_grid, n_grid_rows
-from skbnp.models.nested_hdp import start
 from skbnp.models.nested_hdp.local import node_shares
 from skbnp.models.nested_hdp.model import (
     MixedTree,
@@ -18,7 +17,7 @@ from skbnp.models.nested_hdp.model import (
     NestedStats,
 )
 from skbnp.models.nested_hdp.prune import prune
-from skbnp.models.nested_hdp.start import fold_leaves, grouped_start, outline
+from skbnp.models.nested_hdp.start import grouped_start
 from skbnp.trees import Tree
 
 #: Sums and products of doubles, passed on by ten iterations.
@@ -281,31 +280,6 @@ def test_start_has_the_groups_of_the_documents_and_all_their_words(max_depth, n_
     )
     if max_depth == 3:
         assert (np.bincount(tree.parent[1:], minlength=9)[tree.parent[1:]] >= 2).all()
-
-
-def test_heavy_topics_stand_above_light_ones_of_the_same_documents(monkeypatch):
-    monkeypatch.setattr(start, "N_READABLE", 2)
-    rng = np.random.default_rng(0)
-    counts = np.zeros((400, 4))
-    counts[::2, 0], counts[1::2, 1] = 30.0, 30.0
-    counts[::4, 2], counts[1::4, 3] = 5.0, 5.0
-    doc_topic = sp.csr_array(rng.poisson(counts).astype(float))
-    topics = rng.gamma(0.2, 1.0, size=(4, 40))
-    parent, place = outline(doc_topic, topics, 4, 1)
-    assert [parent[node] for node in place] == [0, 0, place[0], place[1]]
-    parent, place = outline(doc_topic[:, [0, 1, 3, 2]], topics, 4, 1)
-    assert [parent[node] for node in place] == [0, 0, place[1], place[0]]
-
-
-def test_lightest_leaves_join_the_nodes_above_them():
-    parent, place = fold_leaves(
-        [-1, 0, 1, 1, 0], np.array([2, 3, 4]), np.array([1.0, 5.0, 3.0]), 4
-    )
-    assert parent == [-1, 0, 1, 0]
-    assert place.tolist() == [1, 2, 3]
-    parent, place = fold_leaves([-1, 0, 0], np.array([1, 2]), np.ones(2), 1)
-    assert parent == [-1]
-    assert place.tolist() == [0, 0]
 
 
 def pruned(depth, tables, words):

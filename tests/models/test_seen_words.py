@@ -72,14 +72,3 @@ def test_changes_leave_copies_alone(change, frozen):
     assert_allclose(copy.dense(), whole.dense(), rtol=1e-13)
     change(whole)
     assert_allclose(seen.dense(), whole.dense(), rtol=1e-12)
-
-
-def test_the_row_of_unseen_words_stays_empty():
-    """The negative control: what is written there would be of all unseen words."""
-    seen, whole = both(2)
-    seen.incremental_update(
-        *(rows_of(np.arange(30), np.random.default_rng(n)) for n in (0, 0))
-    )
-    assert not seen._values[len(seen.seen) :].any()
-    seen._values[len(seen.seen)] = 1.0
-    assert abs(seen.dense() - whole.dense()).max() > 0.1

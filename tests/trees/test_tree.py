@@ -245,24 +245,6 @@ def test_parents_in_any_order_make_the_tree(seed):
     assert built.sort_siblings(tree.positions(built.ids)) == tree
 
 
-@pytest.mark.parametrize(
-    ("parent", "message"),
-    [
-        ([], "one root"),
-        ([-1, -1], "one root"),
-        ([0, 0], "one root"),
-        ([-1, 2], "parents within"),
-        ([-1, -2], "parents within"),
-        ([-1, 2, 3, 1], "below itself"),
-        ([-1, 1], "below itself"),
-        ([-1.0, 0.0], "lists of integers"),
-    ],
-)
-def test_lists_that_are_no_tree_are_refused(parent, message):
-    with pytest.raises(ValueError, match=message):
-        Tree.from_parents(parent)
-
-
 @pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, pickle.loads])
 def test_copies_are_equal(twin):
     given = pickle.dumps(SMALL) if twin is pickle.loads else SMALL
@@ -284,22 +266,6 @@ def test_arrays_cannot_be_written_to(name):
 
 
 # Depth --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("depth", [50, 10_000])
-def test_deep_chains_work(depth):
-    tree = Tree().add(0, depth=depth)
-    assert len(tree) == depth + 1
-    assert_array_equal(tree.parent, np.arange(-1, depth))
-    assert_array_equal(tree.size, np.arange(depth + 1, 0, -1))
-    assert_array_equal(tree.distribute(np.ones(depth + 1)), np.arange(1, depth + 2))
-    assert_array_equal(tree.path_to(depth), np.arange(depth + 1))
-    assert tree.paths(tree.leaves).shape == (1, depth + 1)
-    assert tree.sort_siblings(-tree.ids) == tree
-    assert Tree.from_parents(tree.parent) == tree
-    assert tree.remove_upwards(depth) == Tree(next_id=depth + 1)
-    assert tree.merge(1, 0).max_depth == depth - 1
-    assert pickle.loads(pickle.dumps(tree)) == tree
 
 
 # Negative controls --------------------------------------------------------------------

@@ -103,23 +103,6 @@ def test_what_is_no_tree_is_refused(parent, weight, message):
 # Choosing -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "nodes", "n_hidden"),
-    [
-        ({}, [0, 1, 2, 3, 4, 5, 6], [0] * 7),
-        ({"max_depth": 0}, [0], [6]),
-        ({"max_depth": 1}, [0, 1, 2, 3], [0, 3, 0, 0]),
-        ({"min_weight": 0.3}, [0, 1, 2, 4, 6], [1, 1, 0, 0, 0]),
-        ({"min_weight": 0.3, "max_depth": 2}, [0, 1, 2, 4], [1, 1, 0, 1]),
-        ({"min_weight": 2.0}, [0], [6]),
-    ],
-)
-def test_light_and_deep_nodes_are_left_out_and_counted(view, kwargs, nodes, n_hidden):
-    chosen, hidden = view.select(**kwargs)
-    assert chosen.tolist() == nodes
-    assert hidden.tolist() == n_hidden
-
-
 # Text ---------------------------------------------------------------------------------
 
 
@@ -194,18 +177,6 @@ def test_a_missing_library_says_what_to_install(view, method, library, monkeypat
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError, match=rf"`{method}` needs {library}.*\[export\]"):
         getattr(view, method)()
-
-
-def test_depth_50_works():
-    view = chain(50)
-    assert view.path(50).tolist() == list(range(51))
-    assert len(view.to_text(fold_chains=False).split("\n")) == 51
-    root = view.to_dict()
-    for depth in range(51):
-        assert root["node"] == depth
-        root = root["children"][0] if root["children"] else None
-    assert nx.dag_longest_path_length(view.to_networkx()) == 50
-    assert view.to_frame()["depth"].max() == 50
 
 
 # Nodes without tokens -----------------------------------------------------------------

@@ -15,8 +15,6 @@ from skbnp import HDP, DependentTrees, HierarchicalComponentAnalysis
 from skbnp.utils.containers import as_counts
 from skbnp.utils.validation import check_counts, check_gamma_prior
 
-DENSE = np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 0.0], [4.0, 0.0, 0.5]])
-
 
 def csr(data, indices, indptr, dtype=np.float64, index_dtype=np.int32):
     X = sp.csr_array((3, 3), dtype=dtype)
@@ -91,18 +89,6 @@ def test_conversion_leaves_the_caller_matrix_alone(make, types):
 
 
 # What comes out -----------------------------------------------------------------------
-
-
-@matrices
-@types
-def test_counts_are_canonical_float64(make, types):
-    counts = as_counts(make(**types))
-    np.testing.assert_array_equal(counts.toarray(), DENSE)
-    assert isinstance(counts, sp.csr_array)
-    assert counts.dtype == np.float64
-    assert counts.data.all()
-    rows = zip(counts.indptr[:-1], counts.indptr[1:], strict=True)
-    assert all((np.diff(counts.indices[begin:end]) > 0).all() for begin, end in rows)
 
 
 @pytest.mark.parametrize(
@@ -226,11 +212,6 @@ def test_lazy_rows_are_refused_by_naming_what_takes_them(model):
     for X in (sparse, dd.from_pandas(frame, npartitions=2)):
         with pytest.raises(TypeError, match=r"X\.compute\(\).*skbnp\.dask"):
             model.fit(X)
-
-
-def test_dense_arrays_of_dask_are_taken_as_numpy_does():
-    counts = check_counts(da.from_array(np.eye(4), chunks=(2, 4)), whom="fit")
-    assert (counts != check_counts(np.eye(4), whom="fit")).nnz == 0
 
 
 def test_negative_counts_are_refused_by_naming_what_takes_them():

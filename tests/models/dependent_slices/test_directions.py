@@ -72,23 +72,3 @@ def test_axes_are_as_few_as_directions(n_used, n_draws, n_axes, seed):
     assert (after.n_axes, after.n_used) == (n_axes, min(n_used, 5))
     assert (after.n_seen, after.dimension) == (3, before.dimension) == (3, 23)
     assert not after.gathered()[:, 3 + after.n_used :].any()
-
-
-@pytest.mark.parametrize(("n_new", "n_used"), [(4, 3), (18, 3), (20, 3), (4, 0)])
-def test_columns_that_rows_show_later_are_random_directions_among_axes(n_new, n_used):
-    rng = np.random.default_rng(0)
-    before = along_axes(rng, 2, 3, 20, n_used)
-    along = before.gathered()[:, 3 : 3 + n_used]
-    squares, odd = np.zeros((2, n_new)), np.zeros(n_new)
-    for _ in range(2000):
-        after = before.with_columns(3 + n_new, rng)
-        result = after.gathered()[:, 3 : 3 + n_new]
-        squares += result**2 / 2000
-        odd += result[0] / 2000
-    np.testing.assert_allclose(gram(after), gram(before), atol=1e-12)
-    assert (after.n_seen, after.dimension) == (3 + n_new, 23)
-    assert after.n_axes == after.n_used == min(n_used, 20 - n_new)
-    # A random unit vector of 20 columns has a mean square of 1 / 20 along each.
-    expected = np.repeat((along**2).sum(axis=1)[:, None] / 20, n_new, axis=1)
-    np.testing.assert_allclose(squares, expected, rtol=0.2)
-    assert (np.abs(odd) <= 5.0 * np.sqrt(expected[0] / 2000)).all()

@@ -660,30 +660,6 @@ def test_directions_have_the_density_alone():
     check_directions(model.accept_direction)
 
 
-def test_a_row_alone_below_a_given_node_stays():
-    # Else the node, whose direction is given, would end while rows move.
-    state = replace(
-        broadcast_of("first"), tree=Tree.from_parents([-1, 0]), past=np.full(2, -1)
-    )
-    state = replace(
-        state,
-        place=np.array([0, 0, 1], dtype=np.int32),
-        directions=Directions.of(np.tile(AXIS, (2, 1))),
-        history=np.zeros(2),
-        gone=np.zeros(2),
-        gone_sums=sp.csr_array((2, 2)),
-    )
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        phase = Phase(state, 0, lambda *name, rng=rng: rng)
-        for block in phase.blocks():
-            phase.fill(block)
-        for number, groups in enumerate(phase.groups()):
-            phase.sweep(number, groups)
-        family = (phase.place == 1) | (phase.place >= 2)
-        assert family.any()
-
-
 # -- Geweke ----------------------------------------------------------------------------
 
 

@@ -471,17 +471,3 @@ def test_statistics_follow_an_edit_of_the_tree(seed):
     for moved in (merged, pruned):
         assert_allclose(moved.stub_masses.sum(), len(X))
         assert moved.n_rows == len(X)
-
-
-def test_statistics_add_up(seed):
-    rng = np.random.default_rng(seed)
-    state, X = random_state(rng), data(rng, 30)
-    _, stats = say(MODEL, state, X)
-    _, one = say(MODEL, state, X[:11])
-    _, other = say(MODEL, state, X[11:])
-    both = one.plus(other)
-    for name in Stats.__slots__:
-        assert_allclose(getattr(both, name), getattr(stats, name), rtol=1e-9, atol=1e-9)
-    rest = stats.plus(one, -1.0).clipped()
-    assert_allclose(rest.products, other.products, atol=1e-9)
-    assert (rest.stub_masses >= 0.0).all()

@@ -273,25 +273,7 @@ def test_bound_of_a_trial_without_a_change_is_that_of_a_visit(settled):
     )
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("limit", [1, 5])
-def test_trees_stay_within_their_limit(limit, drawn):
-    learner = begin(drawn.data, max_components=limit)
-    run(learner, 5)
-    assert len(learner.posterior.state.tree) <= max(limit, 3)
-
-
 # Recovery -----------------------------------------------------------------------------
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("n_levels", [1, 2, 4])
-def test_few_rows_are_learned_from(n_levels):
-    X = np.random.default_rng(0).normal(size=(3, 5))
-    for n_rows in (1, 2, 3):
-        learner = begin(X[:n_rows], n_levels)
-        run(learner, 2)
-        assert np.isfinite(bound_of(learner.posterior))
 
 
 # Starts -------------------------------------------------------------------------------
@@ -342,17 +324,3 @@ def test_groups_replace_the_path_in_its_log(seed):
     bounds = np.array(monitor.history["elbo"])
     bounds = bounds[np.isfinite(bounds)]
     assert np.diff(bounds).min() > -1e-9 * abs(bounds[-1])
-
-
-@pytest.mark.long
-def test_groups_lose_where_rows_differ_by_direction(drawn):
-    """The rival is there, and has a lower bound than the tree that grew."""
-    learner = begin(drawn.data)
-    edits = learner.moves
-    run(learner, 1)
-    state, stats, _ = edits.rival.result
-    model, rival = learner.posterior.model, edits.rival
-    run(learner, 30)
-    assert model.bound(state, stats) < bound_of(learner.posterior)
-    assert len(learner.posterior.state.tree) >= 13
-    assert edits.rival in (None, rival)
