@@ -269,6 +269,7 @@ def posterior_of_signs(epoch):
     return states, np.exp(np.array(log_p) - logsumexp(log_p))
 
 
+@pytest.mark.long
 @each_epoch
 def test_frequencies_are_those_with_a_column_that_no_row_has(n_draws, epoch, seed):
     """Rows of one column of two: directions have a part along an axis, too."""

@@ -167,6 +167,7 @@ def opened(drifts):
     return begin
 
 
+@pytest.mark.long
 def test_a_topic_is_born_before_directions_follow_its_rows(monkeypatch):
     """If not, it has the node of its parent, whose rows are at other nodes then."""
 
@@ -179,6 +180,7 @@ def test_a_topic_is_born_before_directions_follow_its_rows(monkeypatch):
     assert not is_new()
 
 
+@pytest.mark.long
 def test_what_has_the_higher_bound_stays(opened, monkeypatch):
     def sizes(bounds):
         """Count new nodes where so many have these bounds."""

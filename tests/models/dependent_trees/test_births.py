@@ -131,6 +131,7 @@ def test_a_topic_is_found_by_one_of_several_seeds(monkeypatch):
     assert DependentTrees(random_state=1108).fit(X).n_components_ == 9
 
 
+@pytest.mark.long
 def test_rows_say_what_a_birth_and_exchanges_left(monkeypatch):
     """Statistics of moves together are those of the rows that they concern."""
     result = []
