@@ -22,7 +22,12 @@ from skbnp.dask._sessions import Session, data_digest, open_session
 from skbnp.utils.archive import text_of
 from skbnp.utils.containers import row_totals
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, check_is_fitted, validate_data
+from skbnp.utils.validation import (
+    Interval,
+    check_is_fitted,
+    validate_data,
+    with_names,
+)
 
 #: Parameters that may change between checkpoint and resumption of a fit.
 FREE = {"client", "checkpoint_dir", "resume", "timeout", "n_jobs", "verbose"}
@@ -143,7 +148,13 @@ class ShardedMixin(BaseEstimator):
     def _check_features(self, session: Session, X: MatrixLike, *, reset: bool) -> None:
         """Check the number and names of features of all blocks."""
         if _inputs.is_frame(X):
-            validate_data(self, X._meta, reset=reset, skip_check_array=True)
+            meta = with_names(X._meta, None if reset else self)
+            if list(map(str, meta.columns)) != list(map(str, X._meta.columns)):
+                raise ValueError(
+                    "X must have its columns in the order of their numbers, as in the "
+                    "fit: use X[sorted(X.columns)]."
+                )
+            validate_data(self, meta, reset=reset, skip_check_array=True)
         elif reset:
             self._forget("n_features_in_", "feature_names_in_")
             self.n_features_in_ = session.n_features

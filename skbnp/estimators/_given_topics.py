@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skbnp.utils.fitted import are_directions, fitted_model, topics
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import check_is_fitted
+from skbnp.utils.validation import check_is_fitted, feature_names_of
 
 Array = NDArray[np.float64]
 
@@ -62,10 +62,10 @@ def n_given(init: Any) -> int:
 def check_names(init: Any, X: MatrixLike) -> None:
     """Raise if columns of a frame have other names than those of a fitted model."""
     known = getattr(fitted_model(init), "feature_names_in_", None)
-    names = getattr(X, "columns", None)
+    names = feature_names_of(X, fitted_model(init))
     if known is None or names is None or len(names) != len(known):
         return
-    other = np.flatnonzero(np.asarray(names, dtype=object) != known)
+    other = np.flatnonzero(names != known)
     if len(other):
         column = int(other[0])
         raise ValueError(

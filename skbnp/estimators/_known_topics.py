@@ -389,7 +389,7 @@ def _as_rows(known: KnownTopics, n_features: int, names: Sequence | None) -> Arr
             f"shape (n_known, n_features), got one of {given.ndim} dimension(s)."
         )
     if columns is not None and names is not None:
-        place = {name: at for at, name in enumerate(columns)}
+        place = {str(name): at for at, name in enumerate(columns)}
         lost = [name for name in names if name not in place]
         if lost or len(place) != n_features:
             raise ValueError(

@@ -29,6 +29,7 @@ from skbnp.utils.validation import (
     Interval,
     Vocabulary,
     check_is_fitted,
+    names_of_positions,
     validate_params,
 )
 
@@ -173,6 +174,12 @@ def _joint_vocabulary(estimators: Sequence[Any]) -> tuple[dict[str, Any], list[I
     """Fitted attributes of all features, and the columns of each fit in these."""
     names: list[Any] = [getattr(e, "feature_names_in_", None) for e in estimators]
     sizes = [e.n_features_in_ for e in estimators]
+    given = [name for of in names if of is not None for name in of]
+    if given and all(map(str.isdecimal, given)):  # beside them positions are names
+        names = [
+            names_of_positions(size) if name is None else name
+            for name, size in zip(names, sizes, strict=True)
+        ]
     if all(name is None for name in names):
         if len(set(sizes)) > 1:
             raise ValueError(

@@ -45,6 +45,7 @@ from skbnp.models.nested_hdp.prediction import NestedPredictor
 from skbnp.models.nested_hdp.prune import prune
 from skbnp.models.nested_hdp.start import grouped_start
 from skbnp.trees import Tree, TreeView
+from skbnp.utils.arrays import with_columns
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
@@ -374,8 +375,15 @@ class NestedHDP(CountModel):
             check_names(self.init, X)  # `_accept` checks all else
         return super()._read(X, reset=reset, method=method, sample_weight=sample_weight)
 
-    def _extended(self, X):
-        return None  # columns stay as they began
+    def _widened(self, posterior, rows, vocabulary):
+        """Return the posterior with new columns, kept documents included."""
+        words = posterior.global_stats.topic_words.copy()
+        words.widen(vocabulary.size)
+        documents = posterior.documents
+        if documents is not None:
+            documents = with_columns(documents, vocabulary.size)
+        stats = replace(posterior.global_stats, topic_words=words)
+        return replace(posterior, global_stats=stats, documents=documents)
 
     def partial_fit(
         self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
@@ -388,6 +396,8 @@ class NestedHDP(CountModel):
         make one online update per `batch_size` documents, as do all calls after `fit`,
         with a fitted `init`, or beyond that size. A call that is refused, or fails in a
         fit, leaves the estimator as it was; one that fails later keeps its updates.
+        Columns of data frames go by their names: new ones extend the topics, absent
+        ones are zeros.
 
         Parameters
         ----------
@@ -408,7 +418,7 @@ class NestedHDP(CountModel):
         ------
         ValueError
             If `X` has negative, infinite or missing values, no rows or no columns, or
-            other columns than before.
+            is a matrix with another number of columns than before.
         """
         return super().partial_fit(X, y, sample_weight=sample_weight)
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import check_is_fitted
+from skbnp.utils.validation import check_is_fitted, placed
 
 #: What serves where a model lacks an attribute.
 INSTEAD = {
@@ -92,10 +92,14 @@ def unwrap(estimator):
 
 
 def model_rows(estimator, X):
-    """Transform rows by the steps of a Pipeline before the model."""
+    """Transform rows by the steps of a Pipeline before the model.
+
+    Without such, columns of a frame go by their names; those that are absent are zeros.
+    """
     pipeline = unwrap(estimator)
-    is_pipeline = hasattr(pipeline, "steps") and len(pipeline.steps) > 1
-    return pipeline[:-1].transform(X) if is_pipeline else X
+    if hasattr(pipeline, "steps") and len(pipeline.steps) > 1:
+        return pipeline[:-1].transform(X)
+    return placed(X, fitted_model(pipeline))
 
 
 def fitted_model(estimator):

@@ -18,8 +18,12 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
-from sklearn.utils.validation import _get_feature_names as feature_names_of
-from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
+from sklearn.utils.validation import (
+    _get_feature_names,
+    check_is_fitted,
+    check_non_negative,
+    validate_data,
+)
 
 from skbnp.utils import containers
 from skbnp.utils.typing import MatrixLike
@@ -84,10 +88,13 @@ __all__ = [
     "check_sample_weight",
     "feature_names_of",
     "fit_context",
+    "names_of_positions",
+    "placed",
     "validate_data",
     "validate_params",
     "vocabulary_of",
     "whole_counts",
+    "with_names",
 ]
 
 #: Range of concentrations and Dirichlet parameters.
@@ -111,6 +118,70 @@ def at_least(least: int, kind: type = Integral) -> Interval:
 
 #: Constraints of whole numbers from 1 on, and of shares.
 POSITIVE, UNIT = at_least(1), Interval(Real, 0, 1, closed="both")
+
+
+def with_names(X: MatrixLike, estimator: BaseEstimator | None = None) -> MatrixLike:
+    """Return a frame with texts for names where columns have numbers or other labels.
+
+    scikit-learn ignores such labels. Labels 0 to n - 1 in order are positions: a frame
+    of these stays as it is, unless an estimator, which has learned before, has names
+    like them; and of an estimator without names they order the columns.
+    """
+    labels = list(X.columns) if hasattr(X, "iloc") and X.ndim == 2 else []
+    if not labels or any(isinstance(label, str) for label in labels):
+        return X  # a mixture with texts is refused
+    known = getattr(estimator, "feature_names_in_", None)
+    positions = list(range(len(labels)))
+    if known is not None and str(labels[0]) not in known:
+        return X  # with a warning of scikit-learn
+    if known is None and labels == positions:
+        return X
+    if known is None and estimator is not None and set(labels) == set(positions):
+        return X[positions]
+    X = X.copy(deep=False)
+    X.columns = [str(label) for label in labels]
+    return X
+
+
+def _named(X: MatrixLike, estimator: BaseEstimator, *, reset: bool) -> MatrixLike:
+    """Return rows by `with_names`, with a warning if numbers place their columns."""
+    named = with_names(X, None if reset else estimator)
+    if named is X or reset or hasattr(estimator, "feature_names_in_"):
+        return named
+    warn_caller(
+        "X has numbers for names of columns, other than 0 to n - 1 in order, and "
+        f"{type(estimator).__name__} has no feature names: columns go by these "
+        "numbers. Name them by texts in all frames, X.rename(columns=str), from the "
+        "first on."
+    )
+    return named
+
+
+def feature_names_of(
+    X: MatrixLike, estimator: BaseEstimator | None = None
+) -> NDArray | None:
+    """Return the names of the columns of a frame, None without; see `with_names`."""
+    return _get_feature_names(with_names(X, estimator))
+
+
+def placed(X: MatrixLike, estimator: BaseEstimator) -> MatrixLike:
+    """Return a frame with the columns of an estimator, in its order, absent ones zero.
+
+    A frame with a name that the estimator does not know stays as it is.
+    """
+    X, known = with_names(X, estimator), getattr(estimator, "feature_names_in_", None)
+    names = None if known is None else _get_feature_names(X)
+    if names is None or np.array_equal(known, names) or not set(names) <= set(known):
+        return X
+    if hasattr(X, "reindex"):
+        return X.reindex(columns=known, fill_value=0)
+    absent = [name for name in known if name not in set(names)]
+    return X.with_columns(**dict.fromkeys(absent, 0)).select(list(known))
+
+
+def names_of_positions(n_features: int) -> NDArray:
+    """Return the names that columns without names have beside named ones."""
+    return np.array([str(column) for column in range(n_features)], dtype=object)
 
 
 def check_documents(
@@ -150,6 +221,7 @@ def check_documents(
         float32 if `X` was float32, otherwise float64: the dtype of results.
     """
     X = containers.check_before_conversion(X)
+    X = _named(X, estimator, reset=reset)
     whom = f"{type(estimator).__name__}.{method}"
     takes_new_columns = reset or vocabulary is not None
     checked = _checked(estimator, X, takes_new_columns, **containers._COUNTS)
@@ -206,7 +278,9 @@ class Vocabulary:
 def vocabulary_of(estimator: BaseEstimator, X: MatrixLike) -> Vocabulary | None:
     """Return the vocabulary that a chunk with other names extends; else None."""
     known = getattr(estimator, "feature_names_in_", None)
-    names = None if known is None else feature_names_of(X)
+    names = feature_names_of(X, estimator)
+    if known is None and names is not None and all(map(str.isdecimal, names)):
+        known = names_of_positions(estimator.n_features_in_)
     if known is None or names is None or np.array_equal(known, names):
         return None
     return Vocabulary.extended(known, names)
@@ -283,6 +357,7 @@ def check_rows(
             "learns a tree from the counts of CountVectorizer."
         )
     containers.check_dtypes(X, "X", "numbers")
+    X = _named(X, estimator, reset=reset)
     how: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
     rows = _checked(estimator, X, reset, **how)
     largest = max(float(rows.max()), -float(rows.min()))
@@ -327,6 +402,7 @@ def check_directions(
         float32 if `X` was float32, otherwise float64: the dtype of results.
     """
     X = containers.check_before_conversion(X)
+    X = _named(X, estimator, reset=reset)
     least = {"ensure_min_features": 2} if reset else {}
     checked = _checked(estimator, X, reset, **containers._COUNTS, **least)
     rows = containers.as_counts(checked).copy()

@@ -18,15 +18,28 @@ from skbnp import (
     GibbsNestedCRP,
     KnownTopics,
     NestedCRP,
+    NestedHDP,
     StickBreakingHDP,
+    merge_fits,
 )
 from skbnp.datasets import make_hdp
+from skbnp.inspection import (
+    emerging_topics,
+    summary,
+    top_documents,
+    topic_shares,
+    topics_over_time,
+)
+from skbnp.metrics import topic_coherence
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 COUNT_MODELS = {
     name: fit
     for name, fit in INSTANCES.items()
-    if isinstance(fit, (HDP, StickBreakingHDP, GibbsHDP, NestedCRP, GibbsNestedCRP))
+    if isinstance(
+        fit,
+        (HDP, StickBreakingHDP, GibbsHDP, NestedHDP, NestedCRP, GibbsNestedCRP),
+    )
 }
 STREAMS = {
     "HDP": lambda: HDP(20, random_state=0),
@@ -195,3 +208,60 @@ def test_frozen_topics_hold_nothing_of_new_terms(make):
     assert_array_equal(fit.components_[:2, 20:], 0.0)
     assert_allclose(fit.topic_word_distr_.sum(axis=1), 1.0)
     assert np.isfinite(fit.score(frame))
+
+
+@pytest.mark.parametrize(
+    "make", [HDP, StickBreakingHDP, GibbsHDP, NestedCRP, NestedHDP, DependentTrees]
+)
+def test_numbers_of_columns_are_their_names(make):
+    """Where the first frame has none but 0 to n - 1, and where it has others."""
+    frame = corpus().set_axis(range(30), axis=1)
+    turned = frame[frame.columns[::-1]]
+    given = {NestedHDP: {"max_components": 8}, GibbsHDP: {"max_iter": 5}}
+    parameters = given.get(make, {})
+    fit = make(**parameters, random_state=0).fit(frame)
+    with pytest.warns(UserWarning, match="numbers for names of columns"):
+        shares = fit.transform(turned)
+    assert_array_equal(shares, fit.transform(frame))
+    assert not hasattr(fit, "feature_names_in_")
+    streams = [clone(fit).partial_fit(frame[:30]) for _ in range(2)]
+    with pytest.warns(UserWarning, match="numbers for names of columns"):
+        streams[0].partial_fit(turned[30:])
+    streams[1].partial_fit(frame[30:])
+    assert_array_equal(streams[0].components_, streams[1].components_)
+    named = clone(fit).fit(turned)
+    assert named.feature_names_in_.tolist() == [str(j) for j in range(30)][::-1]
+    with pytest.raises(ValueError, match="names"):
+        named.transform(frame)
+
+
+def test_numbers_of_columns_extend_and_merge():
+    frame = corpus().set_axis(range(30), axis=1)
+    fit = HDP(5, random_state=0).partial_fit(frame.loc[:29, :19])
+    with pytest.warns(UserWarning, match="numbers for names of columns"):
+        fit.partial_fit(frame.loc[30:, 10:])
+    assert fit.feature_names_in_.tolist() == [str(j) for j in range(30)]
+    first, second = HDP(5, random_state=0).fit(frame), HDP(5, random_state=0)
+    merged = merge_fits([first, second.fit(frame[frame.columns[::-1]])])
+    tokens = merged.components_.sum(axis=0) - first.components_.sum(axis=0)
+    assert np.corrcoef(tokens, frame.sum())[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("container", [pd.DataFrame, pl.DataFrame])
+def test_functions_place_columns_by_their_names(container):
+    """A frame with part of the terms of a stream, as that of a night, in any order."""
+    frame = corpus()
+    fit = HDP(5, random_state=0).partial_fit(frame)
+    night = frame[frame.columns[25:4:-1]]
+    whole = night.reindex(columns=frame.columns, fill_value=0)
+    given = container(night.to_dict("list"))
+    by = np.arange(60) // 20
+    assert_array_equal(top_documents(fit, given), top_documents(fit, whole))
+    assert topics_over_time(fit, given, by).equals(topics_over_time(fit, whole, by))
+    emerging_topics(fit, given, by)
+    shares = [topic_shares(fit, X, by).mean for X in (given, whole)]
+    assert_array_equal(*shares)
+    assert summary(fit, X=given) == summary(fit, X=whole)
+    assert_array_equal(topic_coherence(fit, given), topic_coherence(fit, whole))
+    with pytest.raises(ValueError, match="names"):
+        topics_over_time(fit, night.rename(columns={"w10": "other"}), by)
