@@ -14,6 +14,7 @@ from sklearn.base import clone
 from checks.estimators import INSTANCES
 from skbnp import (
     HDP,
+    DependentTrees,
     GibbsHDP,
     GibbsNestedCRP,
     KnownTopics,
