@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
@@ -340,37 +339,12 @@ def test_what_is_no_prior_is_refused_and_nothing_is_set(make, case):
         assert not hasattr(fit, "n_features_in_")
 
 
-def test_settings_of_known_topics_are_checked():
-    for wrong in ({"weight": 0.0}, {"prior": -1.0}, {"frozen": 2}, {"frozen": True}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            KnownTopics({"a": [0]}, **wrong)
-
-
 def test_seed_words_that_are_no_features_are_named():
     X = pd.DataFrame(planted(120)[1]).rename(columns=str)
     with pytest.warns(UserWarning, match="left out: 'cheese'"):
         HDP(5, topic_word_prior={"a": ["1", "cheese"]}, max_iter=2).fit(X)
     with pytest.raises(ValueError, match="none of the seed words of 'a'"):
         HDP(5, topic_word_prior={"a": ["cheese"]}, max_iter=2).fit(X)
-
-
-def test_columns_of_a_given_frame_are_taken_by_their_names():
-    topics, X = planted(60)
-    X = pd.DataFrame(X).rename(columns=str)
-    given = pd.DataFrame(topics[:2], columns=X.columns)
-    turned = KnownTopics(given[given.columns[::-1]], frozen=True)
-    fit = HDP(5, topic_word_prior=turned, max_iter=2).fit(X)
-    assert_array_equal(fit.components_[:2], topics[:2])
-    with pytest.raises(ValueError, match="other columns than X"):
-        HDP(5, topic_word_prior=given.rename(columns={"0": "a"}), max_iter=2).fit(X)
-
-
-def test_sparse_rows_and_dense_ones_say_the_same_of_known_topics():
-    X = planted(40)[1]
-    make = HDP(5, topic_word_prior={"a": [0, 1]}, max_iter=2, random_state=0)
-    assert_array_equal(
-        clone(make).fit(X).components_, clone(make).fit(sp.csr_array(X)).components_
-    )
 
 
 @pytest.mark.parametrize("make", [HDP, StickBreakingHDP, GibbsHDP])

@@ -254,13 +254,6 @@ def test_no_topic_begins_beyond_a_limit_that_was_lowered():
     assert hdp._posterior.outliers.born == ()
 
 
-def test_trials_end_where_a_limit_is_lowered():
-    hdp, rest = paused()
-    hdp.set_params(max_components=3)
-    learn(hdp, rest, 20)
-    assert hdp.n_components_ <= 3
-
-
 def damaged(outliers, part):
     """Return kept documents or a proposal of another shape or sign."""
     proposal = Proposal.of(outliers.counts[:2])

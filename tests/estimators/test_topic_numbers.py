@@ -93,15 +93,6 @@ def test_rows_show_each_topic_once_whatever_the_order_of_ids(n, seed):
 
 
 @pytest.mark.long
-def test_no_row_number_is_the_id_of_another_topic(hdp, X):
-    assert is_unambiguous(hdp.component_ids_)
-    one, two, three = hdp.component_ids_[[1, 0, 2]].tolist()
-    assert is_unambiguous(hdp.merge_components([one, two]).component_ids_)
-    assert is_unambiguous(hdp.drop_components([three]).component_ids_)
-    assert is_unambiguous(hdp.partial_fit(X[:40]).component_ids_)
-
-
-@pytest.mark.long
 def test_an_edit_is_of_the_topic_that_figures_show_under_that_number(hdp):
     numbers = TopicTermsDisplay.from_estimator(hdp, n_components=2).labels
     named = dict(zip(hdp.get_feature_names_out(), hdp.components_, strict=True))

@@ -1,7 +1,5 @@
 """The consensus of chains and fits has the planted topics, and honest intervals."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,16 +11,13 @@ from sklearn.pipeline import make_pipeline
 
 from checks.estimators import FIRST, each_class, fresh, rows_of
 from checks.long import daily
-from skbnp import HDP, GibbsHDP, KnownTopics
+from skbnp import HDP, GibbsHDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.inspection import (
-    TopicTermsDisplay,
     align_components,
     consensus_components,
     stability,
-    summary,
     top_terms,
-    topics_to_frame,
 )
 from skbnp.inspection._consensus import matched_draws
 from skbnp.inspection._draws import DocumentDraws, Draw
@@ -97,17 +92,6 @@ def test_the_seed_names_the_draws_and_blocks_change_nothing(chains, monkeypatch)
     assert not np.array_equal(first.doc_topic_interval_, other.doc_topic_interval_)
     sparse = consensus_components(hdp, sp.csr_array(X[:30]))
     assert_array_equal(sparse.doc_topic_interval_, first.doc_topic_interval_)
-
-
-def test_a_consensus_is_read_as_models_are(of_chains):
-    assert len(top_terms(of_chains, n=3)) == 5
-    assert topics_to_frame(of_chains)["weight"].tolist() == (
-        of_chains.topic_weights_.tolist()
-    )
-    frame = of_chains.to_frame(n_terms=3)
-    assert frame["terms"].tolist() == top_terms(of_chains, n=3)
-    assert "topics      5\n" in summary(of_chains)
-    assert len(TopicTermsDisplay.from_estimator(of_chains).terms) == 5
 
 
 def test_shares_are_drawn_from_their_posterior():
@@ -201,29 +185,6 @@ def test_fits_that_do_not_agree_are_named():
     with pytest.warns(UserWarning, match="No topic recurs in 80 % of 2 draws"):
         result = consensus_components([np.eye(4)[:2], np.eye(4)[2:]])
     assert result.n_components_ == 0
-
-
-def test_much_in_topics_that_do_not_recur_is_named():
-    """Two topics in all fits, and one of another shape in each."""
-    rng = np.random.default_rng(0)
-    topics = rng.dirichlet(np.full(40, 0.1), 5)
-    theta = rng.dirichlet(np.full(3, 0.5), 60)
-
-    def fits(n_fits, others):
-        for seed, other in zip(range(n_fits), others, strict=False):
-            known = KnownTopics(1e4 * topics[[0, 1, other]] + 1e-3, frozen=True)
-            X = rng.multinomial(60, theta @ topics[[0, 1, other]])
-            hdp = HDP(3, split_merge=False, topic_word_prior=known, random_state=seed)
-            yield hdp.fit(X)
-
-    X = rng.multinomial(60, theta @ topics[:3])
-    with pytest.warns(UserWarning, match=r"do not recur have \d\d % of the shares"):
-        result = consensus_components(list(fits(3, [2, 3, 4])), X, n_draws=30)
-    assert result.n_components_ == 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        result = consensus_components(list(fits(3, [2, 2, 2])), X, n_draws=30)
-    assert result.n_components_ == 3
 
 
 # -- stability -------------------------------------------------------------------------

@@ -1,4 +1,3 @@
-import inspect
 import sys
 from itertools import combinations
 from types import SimpleNamespace
@@ -11,12 +10,11 @@ from sklearn.exceptions import NotFittedError
 
 from checks.estimators import mean_field_hdp
 from checks.long import along_diagonal
-from skbnp import HDP, GibbsHDP, inspection
+from skbnp import HDP, GibbsHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import HistoryDisplay, TopicTermsDisplay, top_terms
 
 DISPLAYS = [TopicTermsDisplay, HistoryDisplay]
-ALL = [getattr(inspection, name) for name in inspection.__all__ if "Display" in name]
 
 
 def texts_of(display):
@@ -120,47 +118,10 @@ def test_nothing_written_overlaps_or_is_cut_off(n_topics, length):
     assert all(box.x1 <= whole.x1 and box.y1 <= whole.y1 for box in boxes)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("n_topics", "layout"), [(8, "tight"), (4, None), (1, "constrained")]
-)
-def test_nothing_written_overlaps_in_given_axes(n_topics, layout):
-    _, axes = plt.subplots(1, 2, figsize=(12, 5), layout=layout)
-    display = many_topics(n_topics, 14).plot(axes[1])
-    boxes = texts_of(display)
-    assert not any(overlaps(a, b) for a, b in combinations(boxes, 2))
-
-
 def test_dollar_signs_are_terms_too(model):
     display = TopicTermsDisplay.from_estimator(model, ["$a$", "$", "$^$", "b_c", "\\d"])
     display.figure_.draw_without_rendering()
     assert display.axes_[2].get_yticklabels()[0].get_text() == "$a$"
-
-
-@pytest.mark.parametrize("name", ["n_components", "n_terms"])
-def test_numbers_are_positive(model, name):
-    with pytest.raises(ValueError, match=f"'{name}' parameter"):
-        TopicTermsDisplay.from_estimator(model, **{name: 0})
-
-
-@pytest.mark.parametrize("display", ALL)
-def test_displays_take_the_same_in_the_same_order(display):
-    """The estimator, documents if they need them, names; axes behind all settings."""
-    made = list(inspect.signature(display.from_estimator).parameters.values())
-    by_place = [one.name for one in made if one.kind is one.POSITIONAL_OR_KEYWORD]
-    assert by_place in (
-        ["estimator", "feature_names"],
-        ["estimator", "X", "by", "feature_names"],
-    )
-    settings = [one.name for one in made if one.kind is one.KEYWORD_ONLY]
-    assert settings[-1] == "ax"
-    drawn = list(inspect.signature(display.plot).parameters.values())
-    assert [one.name for one in drawn if one.kind is one.POSITIONAL_OR_KEYWORD] == [
-        "self",
-        "ax",
-    ]
-    more = {one.name for one in drawn if one.kind is one.KEYWORD_ONLY}
-    assert more <= set(settings)
 
 
 # -- history ---------------------------------------------------------------------------
@@ -232,11 +193,6 @@ def test_log_joint_has_a_line_for_each_chain(sampler, x):
         expected = np.c_[history[x], history["log_joint"]][number::2]
         assert_array_equal(line.get_xydata(), expected)
     assert display.ax_.get_ylabel() == "log joint (nats per token)"
-
-
-def test_x_is_step_or_seconds(model):
-    with pytest.raises(ValueError, match="'x' parameter of HistoryDisplay"):
-        HistoryDisplay.from_estimator(model, x="epoch")
 
 
 # -- both ------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Topics over epochs: frames and the figure."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -239,21 +238,6 @@ def test_a_topic_is_drawn_without_the_trees(trees):
         EpochTreeDisplay.from_topic(trees, 10**6)
 
 
-def test_a_root_that_gave_its_name_away_stands_below_the_last(trees):
-    epochs = dict(trees.epochs_)
-    ids = epochs[1990].component_ids.copy()
-    ids[0] = 900
-    epochs[1990] = replace(epochs[1990], component_ids=ids)
-    terms = {
-        int(node): [["a"]] * 3
-        for record in epochs.values()
-        for node in record.component_ids
-    }
-    display = EpochTreeDisplay(epochs=epochs, terms=terms).plot()
-    assert 900 in display.topics_
-    assert display.topics_[0] == epochs[1992].component_ids[0]
-
-
 # -- what a figure says ----------------------------------------------------------------
 
 
@@ -317,16 +301,3 @@ def test_bands_of_shares_fill_each_epoch(many):
     assert len(ax.get_legend().get_texts()) == 7
     with pytest.raises(ValueError, match="n_topics"):
         display_of(many).plot_shares(n_topics=0)
-
-
-@pytest.mark.parametrize("size", [(3.3, 4.0), (7.0, 4.0)])
-def test_texts_stay_inside_a_page(many, size):
-    figure, ax = plt.subplots(figsize=size)
-    display = display_of(many)
-    display.names = {5: "a name that is rather long for a figure"}
-    display.plot(ax)
-    figure.draw_without_rendering()
-    for text in ax.get_yticklabels():
-        box = text.get_window_extent()
-        assert box.x0 >= 0.0
-        assert box.x1 <= ax.transData.transform((-0.5, 0.0))[0]

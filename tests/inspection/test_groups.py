@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.cluster.hierarchy import dendrogram, fcluster
 from sklearn.base import clone
@@ -56,12 +55,6 @@ def subject_of(components):
     return by_topic.argmax(axis=1)
 
 
-def check_subjects(groups, components):
-    used = groups.labels >= 0
-    result = adjusted_rand_score(groups.labels[used], subject_of(components)[used])
-    assert result >= 0.95
-
-
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -82,30 +75,6 @@ def test_planted_groups_are_found_in_a_fit(estimator, corpus):
     assert not groups.message.startswith("The")
 
 
-@pytest.mark.parametrize("given", ["X", "doc_topic", "both", "sparse", "list"])
-def test_topics_may_be_an_array(corpus, given):
-    topics, X, doc_topic = corpus.topics, corpus.X, corpus.doc_topic
-    if given == "X":
-        groups = topic_groups(topics, X)
-    elif given == "both":
-        shares = doc_topic / doc_topic.sum(axis=1, keepdims=True)
-        groups = topic_groups(topics, X, doc_topic=shares)
-    elif given == "sparse":
-        groups = topic_groups(sp.csr_array(topics), doc_topic=sp.coo_array(doc_topic))
-    else:
-        groups = topic_groups(topics.tolist(), doc_topic=doc_topic.tolist())
-    assert_array_equal(groups.topic_ids, np.arange(20))
-    check_subjects(groups, topics)
-
-
-def test_shares_with_documents_are_as_good_as_tokens(corpus):
-    shares = corpus.doc_topic / corpus.doc_topic.sum(axis=1, keepdims=True)
-    one = topic_groups(corpus.topics, corpus.X, doc_topic=shares)
-    other = topic_groups(corpus.topics, doc_topic=corpus.doc_topic)
-    assert_array_equal(one.labels, other.labels)
-    assert_allclose(one.gain, other.gain, rtol=1e-6)
-
-
 def test_topics_that_share_words_are_grouped_without_documents():
     rng = np.random.default_rng(0)
     base = rng.dirichlet(np.full(60, 0.1), size=3)
@@ -122,16 +91,6 @@ def test_independent_topics_are_in_one_group_and_a_sentence_says_so():
     assert groups.gain == 0.0
     assert "no evidence for any groups" in groups.message
     assert " ".join(str(groups).split()).startswith(groups.message)
-
-
-def test_few_documents_are_in_one_group_and_as_many_as_asked(corpus):
-    few = corpus.doc_topic[:3]
-    groups = topic_groups(corpus.topics, doc_topic=few)
-    assert groups.n_groups == 1
-    assert "3 documents" in groups.message
-    groups = topic_groups(corpus.topics, None, 3, doc_topic=few)
-    assert groups.n_groups == 3
-    assert "no evidence for these 3 groups" in groups.message
 
 
 @pytest.mark.parametrize("n_groups", [1, 2, 5, 9, 20])

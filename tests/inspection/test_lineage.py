@@ -1,7 +1,6 @@
 """The figure of the genealogy: what it shows, where, and that it can be read."""
 
 import copy
-import sys
 from itertools import combinations
 
 import matplotlib.pyplot as plt
@@ -9,8 +8,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator
-from sklearn.decomposition import LatentDirichletAllocation
-from sklearn.exceptions import NotFittedError
 
 from checks.estimators import mean_field_hdp
 from checks.long import daily
@@ -20,7 +17,7 @@ from skbnp.callbacks import TopicTermsMonitor
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
 from skbnp.inference.posterior import Lineage
-from skbnp.inspection import LineageDisplay, top_terms
+from skbnp.inspection import LineageDisplay
 from skbnp.inspection._displays import BLUE, GREY, VERMILION
 from skbnp.inspection._lanes import (
     ancestors,
@@ -76,16 +73,6 @@ def random_lineage(n_ids, seed=0):
             log.append(Lineage(step, "prune", (living[0],), ()))
             living.remove(living[0])
     return log, step + 3
-
-
-def random_terms(lineage, last_step, length=9, n_terms=5):
-    """Other terms for every living topic at every second step."""
-    rng, records = np.random.default_rng(1), {}
-    for name, lane in lanes_of(lineage).items():
-        end = last_step if lane.end is None else lane.end
-        for step in range(lane.begin + 1, end + 1, 2):
-            records.setdefault(name, []).append((step, words(rng, n_terms, length)))
-    return records
 
 
 def boxes_of(display):
@@ -182,27 +169,6 @@ def test_lanes_stand_next_to_their_family():
     assert order == [1, 0, 2, 3, 4, 5]
 
 
-def test_later_children_stand_nearer():
-    log = [Lineage(0, "init", (), (0,))]
-    log += [Lineage(k, "split", (0,), (0, k)) for k in (1, 2, 3)]
-    assert [lane.id for lane in arranged(lanes_of(log))] == [0, 3, 2, 1]
-
-
-def test_a_parent_that_merges_into_its_child_is_drawn_once():
-    log = [
-        Lineage(0, "init", (), (0,)),
-        Lineage(1, "split", (0,), (0, 1)),
-        Lineage(2, "merge", (1, 0), (1,)),
-    ]
-    assert [lane.id for lane in arranged(lanes_of(log))] == [0, 1]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_every_lane_is_arranged_once(seed):
-    lanes = lanes_of(random_lineage(40, seed)[0])
-    assert sorted(lane.id for lane in arranged(lanes)) == list(range(40))
-
-
 # Drawing ------------------------------------------------------------------------------
 
 
@@ -233,12 +199,6 @@ def test_marks_tell_births_ends_and_the_direction_of_merges():
     assert sorted(legend) == ["birth", "end", "merge", "split"]
 
 
-def test_a_merge_into_a_topic_that_is_not_shown_is_marked():
-    display = show(ids=[1])
-    assert ("D", 5, 0) in markers(display)
-    assert display.ax_.get_legend().get_texts()[0].get_text() == "merge, not shown"
-
-
 def test_connectors_of_one_step_do_not_lie_on_each_other():
     log = [
         Lineage(0, "init", (), (0, 1, 2, 3)),
@@ -262,12 +222,6 @@ def test_ids_label_the_lanes():
     display = show()
     labels = [text.get_text() for text in display.ax_.get_yticklabels()]
     assert labels == [str(name) for name in display.ids_]
-
-
-def test_time_is_told_up_to_the_last_step():
-    display = show()
-    assert max(display.ax_.get_xticks()) <= 10
-    assert display.ax_.spines["bottom"].get_bounds() == (0, 10)
 
 
 def written(display):
@@ -296,17 +250,6 @@ def test_terms_that_have_not_changed_are_not_repeated():
     assert [step for step, name in texts if name == 0] == [10, 1, 7]
 
 
-def test_terms_without_room_are_left_out():
-    terms = {0: [(1, ["a"]), (1.01, ["b"]), (9.999, ["c"])]}
-    texts = written(show(terms=terms))
-    assert [step for step, name in texts if name == 0] == [10, 1]
-
-
-def test_dollar_signs_are_terms_too():
-    terms = {0: [(1, ["$^$", "\\d"])]}
-    show(terms=terms).figure_.draw_without_rendering()
-
-
 # Legible ------------------------------------------------------------------------------
 
 
@@ -315,37 +258,6 @@ def test_dollar_signs_are_terms_too():
 def test_nothing_written_overlaps_or_is_cut_off(n_ids, length):
     log, last = random_lineage(n_ids)
     check_legible(show(log, range(n_ids), last_step=last, length=length))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("n_ids", "length"), [(30, 40), (2, 3), (8, 12), (30, 3)])
-def test_nothing_written_overlaps_with_terms_over_time(n_ids, length):
-    log, last = random_lineage(n_ids)
-    terms = random_terms(log, last, length)
-    display = show(log, range(n_ids), terms, last, length=length)
-    check_legible(display)
-    assert len(written(display)) > n_ids
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("layout", "over_time"),
-    [("tight", True), (None, False), ("constrained", True)],
-)
-def test_nothing_written_overlaps_in_given_axes(layout, over_time):
-    log, last = random_lineage(12)
-    terms = random_terms(log, last) if over_time else None
-    _, axes = plt.subplots(1, 2, figsize=(12, 5), layout=layout)
-    check_legible(show(log, range(12), terms, last, ax=axes[1]), inside=False)
-
-
-def test_overlaps_are_seen():
-    log, last = random_lineage(8)
-    display = show(log, range(8), last_step=last)
-    for text in display.ax_.texts:
-        text.set_size(30)
-    with pytest.raises(AssertionError):
-        check_legible(display)
 
 
 # Of an estimator ----------------------------------------------------------------------
@@ -372,15 +284,6 @@ def test_the_living_and_their_ancestors_are_shown(split):
     assert hdp.n_components_ > 4, "it has split"
     assert set(hdp.component_ids_) <= set(display.ids_)
     assert set(display.ids_) == ancestors(hdp.lineage_, hdp.component_ids_.tolist())
-
-
-def test_final_terms_are_top_terms(split):
-    hdp, _ = split
-    names = [f"w{j}" for j in range(hdp.n_features_in_)]
-    texts = written(LineageDisplay.from_estimator(hdp, names, n_terms=3))
-    last = hdp.history_["step"][-1]
-    for name, terms in zip(hdp.component_ids_, top_terms(hdp, names, 3), strict=True):
-        assert texts[last, name] == ", ".join(terms)
 
 
 @pytest.mark.parametrize("n_components", [1, 3])
@@ -435,20 +338,6 @@ def test_a_model_without_moves_has_a_lane_for_each_topic(bars):
     assert display.ax_.get_legend() is None
 
 
-def test_given_axes_are_used(split):
-    figure, ax = plt.subplots()
-    drawn = LineageDisplay.from_estimator(split[0], ax=ax)
-    assert (drawn.ax_, drawn.figure_) == (ax, figure)
-    assert plt.get_fignums() == [figure.number]
-
-
-def test_plotting_again_makes_another_figure(split):
-    drawn = LineageDisplay.from_estimator(split[0])
-    first = drawn.figure_
-    assert drawn.plot() is drawn
-    assert drawn.figure_ is not first
-
-
 def test_a_topic_that_comes_back_has_a_pause():
     """1 ends; 2, born since, had its rows and ends as 1 comes back."""
     log = [
@@ -493,16 +382,6 @@ def test_time_of_a_sampler_ends_with_the_sample_that_is_shown(gibbs):
     assert LineageDisplay.from_estimator(model).last_step == best.step
 
 
-def test_all_topics_of_a_sample_live(gibbs):
-    model, *_ = gibbs
-    display = LineageDisplay.from_estimator(model, ids=model.component_ids_)
-    assert set(model.component_ids_) <= set(display.ids_)
-    row = {name: y for y, name in enumerate(display.ids_)}
-    ends = {y for (_, y), (x, _) in segments(display, BLUE) if x == display.last_step}
-    assert {row[name] for name in model.component_ids_} == ends
-    check_legible(display)
-
-
 def test_terms_over_time_are_those_of_the_chain_that_is_shown(gibbs):
     model, monitor, best = gibbs
     display = LineageDisplay.from_estimator(model, terms=monitor, n_terms=3)
@@ -517,13 +396,6 @@ def test_terms_over_time_are_those_of_the_chain_that_is_shown(gibbs):
     }
     recorded = {(step, name) for name, r in display.terms.items() for step, _ in r}
     assert recorded == expected
-
-
-def test_terms_of_the_sample_are_its_last_record(gibbs):
-    model, monitor, best = gibbs
-    display = LineageDisplay.from_estimator(model, terms=monitor, n_terms=3)
-    for name, terms in zip(model.component_ids_, top_terms(model, n=3), strict=True):
-        assert (best.step, terms) in display.terms[name]
 
 
 @pytest.mark.parametrize("edit", ["merge", "drop"])
@@ -553,43 +425,10 @@ def test_hundreds_of_births_at_once_show_the_heaviest():
     assert markers(display) == {("o", 1, row[300])}
 
 
-def test_a_corpus_without_tokens_has_a_lane():
-    model = GibbsHDP(max_iter=3, random_state=0).fit(np.zeros((3, 4), dtype=int))
-    assert LineageDisplay.from_estimator(model).ids_ == model.component_ids_.tolist()
-
-
 @pytest.mark.parametrize("ids", [[], 3, [0.5], "0", [[0]]])
 def test_ids_are_a_list_of_integers(split, ids):
     with pytest.raises(ValueError, match="ids must be one or more integers"):
         LineageDisplay.from_estimator(split[0], ids=ids)
-
-
-def test_ids_that_were_never_given_are_named(split):
-    with pytest.raises(ValueError, match=r"unknown: \[999\]"):
-        LineageDisplay.from_estimator(split[0], ids=[0, 999])
-
-
-@pytest.mark.parametrize("name", ["n_components", "n_terms"])
-def test_numbers_are_positive(split, name):
-    with pytest.raises(ValueError, match=f"'{name}' parameter"):
-        LineageDisplay.from_estimator(split[0], **{name: 0})
-
-
-def test_unfitted_models_are_not_drawn():
-    with pytest.raises(NotFittedError):
-        LineageDisplay.from_estimator(HDP())
-
-
-def test_a_model_without_lineage_is_named():
-    lda = LatentDirichletAllocation(2, max_iter=1).fit([[1, 2], [3, 4]])
-    with pytest.raises(TypeError, match=r"lineage_.*LatentDirichletAllocation"):
-        LineageDisplay.from_estimator(lda)
-
-
-def test_missing_matplotlib_says_what_to_install(split, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"pip install skbnp\[plot\]"):
-        LineageDisplay.from_estimator(split[0])
 
 
 # What is drawn unasked ----------------------------------------------------------------
@@ -620,14 +459,6 @@ def test_only_topics_with_a_story_are_drawn():
     )
     assert set(display.ids_) == {4, 30, 31}
     assert display.ax_.get_xlabel() == "step (not drawn: 29 other topics)"
-
-
-def test_the_heaviest_are_drawn_where_nothing_has_happened():
-    display = LineageDisplay.from_estimator(
-        Told([Lineage(0, "init", (), tuple(range(30)))], 30)
-    )
-    assert display.ids_ == list(range(10))
-    assert display.n_hidden == 20
 
 
 def test_the_figure_is_no_higher_than_a_page():

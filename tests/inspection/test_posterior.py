@@ -92,24 +92,10 @@ def test_the_chain_is_that_of_the_best_sample(sampler):
     assert display.ax_.get_xlabel() == "Sweep of chain 1"
 
 
-def test_a_single_chain_is_not_numbered(sampler):
-    sampler.samples_ = [s for s in sampler.samples_ if s.chain == 1]
-    display = TopicTraceDisplay.from_estimator(sampler)
-    labels = display.ax_.get_xlabel(), display.ax_.get_ylabel()
-    assert labels == ("Sweep", "Cumulative share of tokens")
-
-
 @pytest.mark.parametrize("n_components", [1, 7, 20])
 def test_only_the_largest_topics_have_lines(n_components):
     display = trace(*[np.full(1000, 0.001)] * 2, n_components=n_components)
     assert_allclose(heights(display)[:, 0], 0.001 * np.arange(1, n_components + 1))
-
-
-@pytest.mark.parametrize("settings", [{"chain": "0"}, {"n_components": 0}])
-def test_settings_of_the_trace_are_checked(sampler, settings):
-    name = next(iter(settings))
-    with pytest.raises(ValueError, match=f"'{name}' parameter"):
-        TopicTraceDisplay.from_estimator(sampler, **settings)
 
 
 # -- both ------------------------------------------------------------------------------
@@ -170,17 +156,6 @@ def test_trace_numbers_the_topics_beside_their_shares():
     display = trace([0.5, 0.3, 0.17, 0.02, 0.01])
     places = {text.get_text(): text.get_position()[1] for text in display.ax_.texts}
     assert places == pytest.approx({"1, the largest": 0.25, "2": 0.65, "3": 0.885})
-
-
-def test_chains_stand_on_each_other_and_say_whether_they_agree():
-    shares = [[0.5, 0.0], [0.1, 0.4]]
-    display = ComponentsPosteriorDisplay(n_components=[3, 4], shares=shares, r_hat=2.0)
-    low, high = display.plot().bars_
-    assert_allclose([bar.get_height() for bar in high], [0.1, 0.4])
-    assert [bar.get_y() for bar in high] == [bar.get_height() for bar in low]
-    legend = display.ax_.get_legend()
-    assert [text.get_text() for text in legend.get_texts()] == ["chain 0", "chain 1"]
-    assert legend.get_title().get_text() == "R-hat 2.00"
 
 
 def test_bars_of_chains_add_up_to_the_posterior():

@@ -178,37 +178,6 @@ def test_copies_of_a_topic_count_as_one(two_groups):
         assert_allclose(whole.mean[:, k], sums)
 
 
-def two_shapes(is_one, seed=0):
-    """Documents of one topic, or of two that are as similar, and topics of each half.
-
-    Half of the documents have the one shape in the fit, half the other.
-    """
-    rng = np.random.default_rng(seed)
-    base = rng.dirichlet(np.ones(80))
-    # Topics as a fit to some documents each would give, with cosines around 0.8.
-    shapes = np.array([base * rng.gamma(2.0, 0.5, 80) for _ in range(2)])
-    shapes /= shapes.sum(axis=1, keepdims=True)
-    half = np.repeat([0, 1], 60)
-    of_docs = np.tile(shapes.mean(axis=0), (120, 1)) if is_one else shapes[half]
-    X = np.array([rng.multinomial(40, topic) for topic in of_docs])
-    model = LatentDirichletAllocation(2, max_iter=1, random_state=0).fit(X)
-    model.components_ = 2000.0 * shapes
-    model.exp_dirichlet_component_ = shapes
-    return model, X, half
-
-
-def test_a_topic_in_two_shapes_is_one_if_documents_say_so():
-    for is_one in (True, False):
-        model, X, half = two_shapes(is_one)
-        one, other = model.components_
-        cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
-        assert 0.7 < cosine < 0.9
-        shares = topic_shares(model, X, half)
-        assert len(shares.topics) == (1 if is_one else 2)
-        separate = topic_shares(model, X, half, merge_similarity=1.0)
-        assert len(separate.topics) == 2
-
-
 @pytest.mark.parametrize("n", [4, 8])
 def test_intervals_of_few_documents_are_those_of_students_t(n):
     """Of 2000 groups, the standard error of coverage is .007."""
@@ -218,17 +187,6 @@ def test_intervals_of_few_documents_are_those_of_students_t(n):
     _, std, (low, high) = _shares._estimated(_shares._means, *given)
     assert_allclose((std**2).mean(), 1.0 / n, rtol=0.1)
     assert 0.86 <= ((low <= 0.0) & (high >= 0.0)).mean() <= 0.93
-
-
-def test_topics_are_not_joined_in_chains():
-    is_one, pairs = np.zeros((4, 4), bool), np.array([[0, 1], [1, 2], [2, 3]])
-    of = _copies._joined(np.arange(4), is_one, pairs, np.array([1.0, 3.0, 2.0]))
-    assert of.tolist() == [0, 1, 1, 2]
-    pairs = np.vstack([pairs, [1, 3]])
-    of = _copies._joined(np.arange(4), is_one, pairs, np.array([1.0, 3.0, 2.0, -1.0]))
-    assert of.tolist() == [0, 1, 1, 2]
-    of = _copies._joined(np.arange(4), is_one, pairs, np.array([1.0, 3.0, 2.0, 1.0]))
-    assert of.tolist() == [0, 1, 1, 1]
 
 
 def test_gain_of_one_topic_is_that_of_the_whole_objective(monkeypatch):
@@ -272,21 +230,6 @@ def test_gain_of_one_topic_is_that_of_the_whole_objective(monkeypatch):
         both[one] += prior[other]
         wanted = objective(joint, both) - objective(tokens, prior)
         assert_allclose(gain, wanted, rtol=1e-9)
-
-
-@pytest.mark.parametrize("prior", [0.003, 0.02, 0.3, 2.0])
-@pytest.mark.parametrize("n_tokens", [1, 4, 12])
-def test_expected_growth_is_near_that_of_all_outcomes(prior, n_tokens, seed):
-    q = np.random.default_rng(seed).uniform(0.01, 0.99, n_tokens)
-    outcomes = np.array(np.meshgrid(*[[0, 1]] * n_tokens)).reshape(n_tokens, -1)
-    chances = np.where(outcomes == 1, q[:, None], 1 - q[:, None]).prod(axis=0)
-    exact = chances @ (gammaln(prior + outcomes.sum(axis=0)) - gammaln(prior))
-    moments = q.sum(), (q * (1 - q)).sum(), np.log1p(-q).sum()
-    wanted = _copies.expected_growth(prior, *(np.array([one]) for one in moments))
-    assert_allclose(wanted, exact, atol=0.05)
-    if n_tokens == 12:  # at the mean alone it is too small
-        first = gammaln(prior + q.sum()) - gammaln(prior)
-        assert first < exact - 0.05
 
 
 @pytest.mark.parametrize("overlap", [0.4, 1.0])
@@ -442,21 +385,6 @@ def test_coordinates_are_refused():
     model = HierarchicalComponentAnalysis(max_iter=2, random_state=0).fit(X)
     with pytest.raises(TypeError, match="does not return shares"):
         topic_shares(model, X, np.zeros(60))
-
-
-def test_days_are_drawn_by_month_or_year(two_groups):
-    """Where they are many; shares of a month are those of its documents."""
-    X, _groups = two_groups
-    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
-    start, days = np.datetime64("2001-01-01"), np.arange(len(X))
-    for step, unit in ((2, "M"), (20, "Y")):
-        dates = start + step * days
-        display = TopicSharesDisplay.from_estimator(hdp, X, dates)
-        expected = topic_shares(hdp, X, dates.astype(f"datetime64[{unit}]"))
-        assert_allclose(display.shares.mean, expected.mean)
-    few = TopicSharesDisplay.from_estimator(hdp, X, start + days % 5)
-    assert len(few.shares.groups) == 5
-    plt.close("all")
 
 
 def test_shares_print_in_a_line(two_groups):

@@ -87,13 +87,6 @@ def test_statistics_are_those_of_rows_at_their_nodes(seed):
     assert result.others.masses.sum() == pytest.approx(50.0)
 
 
-def test_many_nodes_open_up_to_the_square_root_of_rows(monkeypatch):
-    monkeypatch.setattr(assignments, "MOST_NODES", 0.7)  # times the root of 150
-    _, X = grouped(0)
-    _, result = assigned(X, 3, 0)
-    assert len(result.state.tree) == 8
-
-
 def test_lineage_tells_what_has_become_of_nodes(seed):
     _, X = grouped(seed)
     before, result = assigned(X, 3, seed)
@@ -217,20 +210,6 @@ def test_births_are_tried_where_there_may_be_some(opened, monkeypatch):
     assert tried[1] == 2
 
 
-def test_births_of_most_gain_are_the_first(opened, monkeypatch):
-    gains, propose = [], assignments._propose_births
-
-    def note(*given):
-        births = propose(*given)
-        gains.append([one.gain for one in births])
-        return births
-
-    monkeypatch.setattr(assignments, "_propose_births", note)
-    opened(294)
-    assert len(gains[-1]) > 1
-    assert gains[-1] == sorted(gains[-1], reverse=True)
-
-
 def test_rows_that_are_not_at_hand_stay_where_births_are(drifts, monkeypatch):
     monkeypatch.setattr(Assigned, "bound", property(lambda one: len(one.state.tree)))
     posterior, X = copy.deepcopy(drifts[1374])
@@ -251,16 +230,6 @@ def test_rows_that_are_not_at_hand_stay_where_births_are(drifts, monkeypatch):
     assert result.others.masses.sum() == pytest.approx(100.0)
     own = node_sums(X[100:], tree.positions(result.nodes), len(tree))
     assert_allclose(result.stats.masses, own.plus(result.others).masses, atol=1e-9)
-
-
-def test_births_do_not_depend_on_threads(opened, monkeypatch):
-    monkeypatch.setattr("skbnp.models.dependent_trees.local.ROWS_PER_BLOCK", 64)
-    new, one = opened(1374)
-    assert len(new) == 1
-    with Executor(2) as executor:
-        _, two = opened(1374, run=executor.map)
-    assert_array_equal(one.nodes, two.nodes)
-    assert_array_equal(one.state.means, two.state.means)
 
 
 def test_what_rows_say_is_of_the_nodes_that_are_left(monkeypatch):

@@ -10,12 +10,11 @@ from numpy.testing import assert_array_equal
 
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
-from skbnp.inference.trials import WAIT, Rejections
+from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.gains import merge_gain
 from skbnp.models.dependent_trees.moves import compound, merges, structure
 from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.moves.records import Attach, Merge, replay
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import update_nodes, update_sticks
@@ -84,19 +83,6 @@ def test_merges_into_parents_are_proposed_the_best_first(monkeypatch):
     assert pairs(propose(state, stats)) == result[:2]
 
 
-def test_what_waits_leaves_its_place_to_others(monkeypatch):
-    monkeypatch.setattr(merges, "N_COMPOUND", 2)
-    state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
-    first = pairs(propose(state, stats))
-    waits = Rejections()
-    for pair in first:
-        waits.add(pair, 0)
-    second = pairs(propose(state, stats, rejections=waits, n_passes=1))
-    assert len(second) == 2
-    assert set(second).isdisjoint(first)
-    assert pairs(propose(state, stats, rejections=waits, n_passes=WAIT)) == first
-
-
 def test_a_merge_that_loses_more_than_the_slack_is_not_judged(monkeypatch):
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
     monkeypatch.setattr(merges, "COMPOUND_SLACK", np.inf)
@@ -130,36 +116,6 @@ def test_entropy_that_rows_lose_is_asked_for(monkeypatch):
     assert result.most_lost == 0.0
     assert 0.25 < most.most_lost < 1e6
     assert asked == [0.25, most.most_lost]
-
-
-@pytest.mark.parametrize("kind", ["past", "history"])
-def test_nodes_of_before_stay(kind):
-    is_old = np.arange(7) == 5
-    past, history = np.where(is_old, 5, -1), np.where(is_old, 3.0, 0.0)
-    given = {"past": past} if kind == "past" else {"history": history}
-    result = pairs(propose(*state_of([9, 9, 9, 9, 0, 9, 9], **given)))
-    assert set(result) == {(1, 0), (2, 1), (3, 1), (4, 0), (6, 0)}
-
-
-def test_fewer_are_judged_in_trees_of_many_nodes(monkeypatch):
-    assert merges.n_compound(800) == merges.N_COMPOUND
-    assert merges.n_compound(2048) == 1
-    assert merges.n_compound(2049) == 0
-    state, stats = state_of([0, 0, 9, 9, 0, 0, 0])
-    monkeypatch.setattr(merges, "COMPOUND_PAIRS", 3 * len(TREE) ** 2)
-    assert len(propose(state, stats)) == 3
-    monkeypatch.setattr(merges, "COMPOUND_PAIRS", len(TREE) ** 2 - 1)
-    edits, learner = structure.TreeEdits(EpochMoves()), learner_of(state, stats)
-    edits._merge_rejected(learner)
-    assert edits._products._products is None
-    assert edits.records == []
-
-
-def test_nothing_is_multiplied_where_all_nodes_were_there_before():
-    given = state_of([9, 9, 9, 9, 0, 9, 9], past=np.arange(7))
-    edits = structure.TreeEdits(EpochMoves())
-    edits._merge_rejected(learner_of(*given))
-    assert edits._products._products is None
 
 
 def learner_of(state, stats, n_passes=0):
@@ -239,45 +195,6 @@ def test_what_priors_gain_without_a_move_does_not_count(monkeypatch):
     _, after = is_made(-np.inf)
     assert is_made(after - alone - 1e-6)[0]
     assert not is_made(after - alone + 1e-6)[0]
-
-
-def test_what_new_parents_gain_without_a_move_does_not_count(monkeypatch):
-    """A child of the source is below the wrong parent: that pays for no merge."""
-    state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
-    edits, worth, bound = structure.TreeEdits(EpochMoves()), 50.0, EpochModel.bound
-    learner = learner_of(state, stats)
-    model = learner.posterior.model
-    monkeypatch.setattr(
-        EpochModel, "learn_priors", lambda model, state, stats: (model, state)
-    )
-
-    def raised(model, state, stats):
-        """Return a bound that node 2 gains by its parent."""
-        return bound(model, state, stats) + worth * (state.tree.parent_of(2) == 5)
-
-    def propose(state, stats, priors, products, rejections, n_passes, near):
-        move = Attach(2, state.tree.parent_of(2), 5)
-        is_near = not near.isdisjoint(move.touched) and move.old != 5
-        return [(move, worth)] if is_near else []
-
-    monkeypatch.setattr(EpochModel, "bound", raised)
-    monkeypatch.setattr(compound, "propose_attachments", propose)
-    monkeypatch.setattr(structure.TreeEdits, "_refresh", lambda *given: None)
-    end = Merge(1, 0)
-    after = replay(state, stats, model.priors, [end])
-    least = bound(model, *after) - bound(model, state, stats) + 0.5 * worth
-    assert not edits._make_compound(learner, [end], least)
-    assert learner.posterior.model is model
-    assert learner.posterior.state is state
-    attach = structure.TreeEdits._attachments_near
-    monkeypatch.setattr(
-        structure.TreeEdits,
-        "_attachments_near",
-        lambda edits, learner, near, records=(): (
-            attach(edits, learner, near, records) if records else []
-        ),
-    )
-    assert edits._make_compound(learner, [end], least)
 
 
 @pytest.mark.long

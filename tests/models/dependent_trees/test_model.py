@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import combinations, permutations
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -46,7 +46,6 @@ from skbnp.models.dependent_trees.updates import (
     learn_prior_concentration,
     natural_of,
     update_means,
-    update_nodes,
     update_own_means,
     update_rows,
     update_sticks,
@@ -262,27 +261,6 @@ def test_threads_update_means_to_the_bits_of_one(seed, monkeypatch):
         result = update_own_means(own, stats, PRIORS, executor.run)
     assert_array_equal(result.means, alone.means)
     assert_array_equal(result.concentrations, alone.concentrations)
-
-
-def test_levels_are_updated_in_order(seed):
-    rng = np.random.default_rng(seed)
-    state = random_state(rng)
-    stats, levels = random_stats(rng, state), state.tree.levels
-    orders = {
-        "down": levels,
-        "up": levels[::-1],
-        "both": [*levels, *levels[:-1][::-1]],
-    }
-    result = {}
-    for order, some in orders.items():
-        wanted = state
-        for place in np.concatenate(some).tolist():
-            wanted = update_nodes(wanted, stats, PRIORS, state.tree.ids[[place]])
-        own = with_own_means(state)
-        result[order] = update_own_means(own, stats, PRIORS, order=order).means
-        assert_allclose(result[order], wanted.means, rtol=1e-9, atol=1e-12)
-    for one, other in combinations(result.values(), 2):
-        assert np.abs(one - other).max() > 1e-6
 
 
 def update_by_printed_pull(state, stats, priors, rows, run=None):
@@ -529,26 +507,6 @@ def wide_state(rng, n_nodes=200, dimension=60):
     return replace(state, concentration=2000.0)
 
 
-def test_remembered_rows_have_the_bits_of_fresh_ones(seed):
-    rng = np.random.default_rng(seed)
-    state = wide_state(rng)
-    rows = unit(state.means[rng.integers(200, size=300)] + 0.01 * rng.random((300, 60)))
-    X = sp.csr_array(rows.astype(np.float32))
-    table = NodeTable.of(state, PRIORS)
-    memo, _ = update_local(table, X)
-    for step in (1e-4, 1e-3, 1e-2):
-        noise = unit(rng.standard_normal(state.means.shape))
-        state = replace(state, means=state.means + step * noise)
-        new = NodeTable.of(state, PRIORS)
-        memo, stats = update_local(new, X, memo, new.by_tile(new.rises(table)))
-        fresh, wanted = update_local(new, X)
-        same_stats(stats, wanted)
-        counts = fresh.weights > 0.0
-        assert_array_equal(memo.weights, fresh.weights)
-        assert_array_equal(memo.nodes[counts], fresh.nodes[counts])
-        table = new
-
-
 def test_drift_bounds_the_rise_of_scores(seed):
     rng = np.random.default_rng(seed)
     old, new = random_state(rng), random_state(rng)
@@ -608,24 +566,6 @@ def test_predictive_density_integrates_to_one(dimension, grid, seed):
     assert np.abs(np.log(other / density)).max() > 1e-3
 
 
-def test_predictive_density_is_that_of_draws(seed):
-    """Integrated over theta by 200,000 draws."""
-    rng = np.random.default_rng(seed)
-    state = random_state(rng)
-    X = random_rows(rng)[1:4]
-    pi = state.sticks(PRIORS).mean_weights(TREE)
-    beta, eta = state.concentration, state.concentrations
-    total = np.exp(log_normaliser(0.0, DIMENSION)) * (1.0 - pi.sum()) * np.ones(3)
-    error = np.zeros(3)
-    for node in range(len(TREE)):
-        theta = draw(unit(state.means[node]), eta[node], 200_000, rng)
-        values = np.exp(log_normaliser(beta, DIMENSION) + beta * theta @ X.toarray().T)
-        total += pi[node] * values.mean(axis=0)
-        error += (pi[node] * values.std(axis=0)) ** 2 / len(theta)
-    result = density_of(state, X)
-    assert (np.abs(result - total) < 5.0 * np.sqrt(error)).all()
-
-
 # Epochs -------------------------------------------------------------------------------
 
 
@@ -682,49 +622,6 @@ def test_merge_gain_is_the_difference_of_the_bound(past, seed):
             n_other += abs(swapped.gain - result.gain) > 1e-6
     assert n_pairs == 14
     assert (n_other > 0) == past
-
-
-def overlapping_fit(rng):
-    """A first epoch learned for some rounds, nodes overlapping, and q(z)."""
-    topics = unit(unit(rng.standard_normal(DIMENSION)) + 0.3 * rng.random((6, 6)))
-    strength = rng.choice([5.0, 20.0, 80.0])
-    rows = np.vstack([draw(topic, strength, 15, rng) for topic in topics])
-    X = sp.csr_array(rows.astype(np.float32))
-    state = replace(fresh_state(rng, X), concentration=3.0 * strength)
-    for _ in range(rng.integers(1, 8)):
-        *_, (_, state, _) = one_round(state, X)
-    memo, stats = update_local(NodeTable.of(state, PRIORS), X)
-    state = update_means(update_sticks(state, stats), stats, PRIORS)
-    q = np.zeros((X.shape[0], len(TREE)))
-    shares = memo.shares()
-    row, column = np.nonzero(shares)
-    q[row, state.tree.positions(memo.nodes[row, column])] = shares[row, column]
-    return state, stats, q
-
-
-@pytest.mark.parametrize("n_pairs", [100, pytest.param(400, marks=pytest.mark.long)])
-def test_safe_merges_raise_the_bound_and_printed_ones_may_not(n_pairs, seed):
-    """Of 1000 pairs the supplement accepts some 70 that lower it."""
-    rng = np.random.default_rng(seed)
-    n_safe = n_lax = n_seen = 0
-    while n_seen < n_pairs:
-        state, stats, q = overlapping_fit(rng)
-        before = value(state, stats)
-        for source, target in pairs_of(state.tree):
-            result = merge_gain(state, stats, PRIORS, source, target)
-            new, kept = merged(state, stats, PRIORS, source, target)
-            places = state.tree.positions([source, target])
-            lost = reference.loss(*q[:, places].T)
-            assert -1e-9 <= lost <= result.most_lost + 1e-9
-            rise = value(new, kept) - lost - before
-            if result.gain > result.most_lost:
-                n_safe += 1
-                assert rise > 0.0
-            elif result.gain >= 0.0:  # what the supplement accepts
-                n_lax += rise < -1e-6
-            n_seen += 1
-    assert n_safe > 20
-    assert n_lax > 0
 
 
 def many_clusters(rng, n_clusters=130, dimension=80, n_rows=900):
@@ -791,23 +688,3 @@ def test_rises_add_up_from_table_to_table(seed):
     assert not drift.since(3, table)[0]
     assert drift.since(4, table) is None
     assert drift.since(-1, table) is None
-
-
-def test_of_a_node_that_comes_back_no_score_is_known(seed):
-    """It is somebody else; sums of before it ended would say too little."""
-    state = wide_state(np.random.default_rng(seed), n_nodes=40)
-    leaf = int(np.setdiff1d(np.arange(40), state.tree.parent)[-1])
-    ended = state.tree.ids[[leaf]]
-    tree = state.tree.remove(int(ended[0]))
-    rest = state.tree.positions(tree.ids)
-    names = "masses", "history", "means", "concentrations", "past"
-    fewer = {name: getattr(state, name)[rest] for name in names}
-    table = NodeTable.of(state, PRIORS)
-    without = NodeTable.of(replace(state, tree=tree, **fewer), PRIORS)
-    drift, last = Drift(), None
-    for one in (table, table, without, table, table):
-        drift, last = drift.followed_by(one, last), one
-    tile = table.columns(ended)[0] // TILE
-    for step in (0, 1, 2):
-        assert drift.since(step, table)[tile] == np.inf
-    assert np.isfinite(drift.since(3, table)).all()

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.dependent_trees.test_exchanges import planted_drift
 from models.dependent_trees.test_moves import learner_of, passes, planted
 from skbnp import DependentTrees
 from skbnp.inference.monitor import discarding
@@ -109,15 +108,6 @@ def test_merges_are_judged_without_the_entropy_of_rows(seed, monkeypatch):
 def test_the_check_tells_merges_that_are_judged_by_rows(seed, monkeypatch):
     with pytest.raises(AssertionError):
         check_merges(seed, "safe", monkeypatch)
-
-
-@pytest.mark.long
-def test_topics_of_the_past_merge_like_all_others(seed):
-    _, trees = planted_drift(seed, 2)
-    posterior = trees._posterior
-    given = posterior.state, posterior.global_stats
-    assert len(TreeEdits(EpochMoves())._places_to_keep(*given)) > 0
-    assert len(TreeEdits(PAPER)._places_to_keep(*given)) == 0
 
 
 def test_epochs_are_learned_with_merges_and_births_alone(seed):
