@@ -81,7 +81,8 @@ def not_on_pages(name, text):
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_numbers_beside_a_page_of_results_are_on_it(path):
-    assert not not_on_pages(path.name, path.read_text(encoding="utf-8"))
+    lost = not_on_pages(path.name, path.read_text(encoding="utf-8"))
+    assert not lost, f"{lost} are on no page beside them; GIVEN lists what is no result"
 
 
 @pytest.mark.parametrize("number", ["0.123", "-7.777", "711"])
