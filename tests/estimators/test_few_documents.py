@@ -34,15 +34,6 @@ def test_fit_to_nothing_warns(name):
         np.testing.assert_allclose(estimator.transform(X).sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_fit_to_documents_does_not_warn_of_their_number(name):
-    counts = topic_counts(ENOUGH_DOCS, 24)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        warnings.filterwarnings("ignore", "The bound|The log_predictive|max_iter=")
-        clone(INSTANCES[name]).fit(counts).partial_fit(counts[:1])
-
-
 FEW = {
     "HDP": HDP(max_iter=20, random_state=0),
     "mean-field HDP": HDP(
@@ -131,18 +122,6 @@ def test_logarithms_of_counts_warn_and_name_the_cure(model, method):
     assert "Give the counts" in message
     shares = 100.0 * counts / counts.sum(axis=1, keepdims=True)
     assert not warnings_of(lambda: getattr(clone(model), method)(shares))
-
-
-def test_a_stream_warns_of_logarithms_once():
-    hdp, chunk = HDP(3), np.log1p(topic_counts(60, 12, length=300.0).toarray())
-    assert len(warnings_of(lambda: hdp.partial_fit(chunk))) == 1
-    assert not warnings_of(lambda: hdp.partial_fit(chunk))
-
-
-def test_measurements_warn_and_name_what_takes_them():
-    X = np.random.default_rng(0).normal(20.0, 2.0, (60, 5))
-    (message,) = warnings_of(lambda: HDP(3, max_iter=2).fit(X))
-    assert "HierarchicalComponentAnalysis" in message
 
 
 @pytest.mark.parametrize("model", MODELS)

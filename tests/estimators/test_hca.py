@@ -118,24 +118,6 @@ def test_groups_that_differ_by_mean_are_found(name, seed):
     assert hca.score(X) > path.score(X) + 0.1
 
 
-@pytest.mark.parametrize(
-    ("method", "shape"),
-    [
-        ("fit", (150, 12)),
-        pytest.param("fit", (300, 20), marks=pytest.mark.long),
-        pytest.param("partial_fit", (600, 12), marks=pytest.mark.long),
-    ],
-)
-def test_parts_of_a_long_cloud_are_no_groups_in_silence(method, shape, seed):
-    """One that is long in more directions than the tree has levels is split."""
-    cloud = np.random.default_rng(seed).normal(size=shape)
-    cloud *= np.geomspace(5.0 if method == "fit" else 10.0, 1.0, shape[1])
-    hca = HierarchicalComponentAnalysis(random_state=0)
-    with pytest.warns(UserWarning, match=r"One Gaussian cloud.*max_depth=\d+"):
-        getattr(hca, method)(cloud)
-    assert len(hca.tree_.leaves) > 1
-
-
 def _long_groups(seed):
     rows = np.random.default_rng(seed).normal(size=(300, 6)) * np.geomspace(5.0, 1.0, 6)
     rows[150:] = rows[150:, ::-1] + 6.0
@@ -198,16 +180,6 @@ def test_a_stream_that_stays_a_single_path_warns_once():
     assert re.search("single path.*200 rows so far.*StandardScaler", stats[3][0])
 
 
-@pytest.mark.long
-def test_a_stream_of_groups_does_not_warn():
-    X, _ = make_blobs(600, centers=CENTRES, random_state=0)
-    hca = HierarchicalComponentAnalysis(random_state=0)
-    assert messages(hca, X[:300]) == []
-    assert len(hca.tree_.leaves) == 5
-    hca.set_params(structure_moves=False)  # as asked for
-    assert messages(hca, X[300:]) == []
-
-
 def assert_alike(one, other, factor, **closeness):
     """Whether a fit of rows times `factor` has the other's tree, in another unit."""
     assert one.tree_.parent.tolist() == other.tree_.parent.tolist()
@@ -261,28 +233,6 @@ def test_first_chunks_without_a_scale_of_their_own(first, few):
     spread = np.sqrt(((X - X[:1]) ** 2).mean())
     assert 0.5 * spread < hca.scale_ <= 1.1 * spread
     assert adjusted_rand_score(few.target, hca.apply(X)) > 0.7
-
-
-def test_hidden_rows_are_named(few):
-    """One row of another order of magnitude makes all others equal."""
-    X = few.data.copy()
-    hca = HierarchicalComponentAnalysis(random_state=0, max_iter=3)
-    for size, moves in ((1e98, True), (1e9, False)):
-        X[17] = size
-        hca.set_params(structure_moves=moves)
-        with pytest.warns(UserWarning, match="Row 17 of X has all but"):
-            hca.fit(X)
-        assert np.isfinite(hca.score_samples(X)).all()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        clone(hca).set_params(tol=0.0).fit(few.data)
-        clone(hca).partial_fit(few.data[:2]).partial_fit(few.data)
-
-
-def test_rows_from_elsewhere_are_refused(few):
-    hca = HierarchicalComponentAnalysis(structure_moves=False).fit(few.data * 1e-20)
-    with pytest.raises(ValueError, match=r"Row 3 of X is 1\.\d+e\+\d+ standard dev"):
-        hca.score(np.eye(12)[[0, 1, 2, 3]] * np.array([[0, 0, 0, 1e60]]).T)
 
 
 def test_a_bare_path_raises_a_warning(few):

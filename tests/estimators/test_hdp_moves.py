@@ -166,14 +166,6 @@ def test_history_holds_the_moves_of_each_chunk(X):
     assert hdp.n_components_ > 3
 
 
-def test_weights_and_shapes_stay_consistent(grown, X):
-    assert 0.0 < grown.topic_weights_.sum() < 1.0
-    assert grown.components_.shape == (grown.n_components_, 100)
-    assert (grown.components_ >= grown.topic_word_prior_ * (1 - 1e-9)).all()
-    assert_allclose(grown.transform(X[:50]).sum(axis=1), 1.0)
-    assert len(grown.topic_weights_) == grown.n_components_
-
-
 def same(one, other):
     assert_array_equal(one.components_, other.components_)
     assert_array_equal(one.topic_weights_, other.topic_weights_)
@@ -192,12 +184,6 @@ def test_moves_do_not_depend_on_the_number_of_threads(method, X):
     same(one, three)
 
 
-@pytest.mark.long
-def test_another_seed_takes_another_way(grown, X):
-    other = mean_field_hdp(3, max_iter=3, **{**OPTIONS, "random_state": 1}).fit(X)
-    assert other.lineage_ != grown.lineage_
-
-
 def test_pickling_between_chunks_changes_nothing(X):
     one = mean_field_hdp(3, total_samples=2000, **OPTIONS)
     two = mean_field_hdp(3, total_samples=2000, **OPTIONS)
@@ -208,35 +194,12 @@ def test_pickling_between_chunks_changes_nothing(X):
     assert one.n_components_ > 3
 
 
-def test_there_are_no_moves_during_the_warm_up(X):
-    hdp = mean_field_hdp(3, max_iter=2, **{**OPTIONS, "warm_up": 2}).fit(X)
-    assert len(hdp.lineage_) == 1
-
-
 @each_method
 @pytest.mark.parametrize("limit", [3, 8])
 def test_the_limit_is_never_exceeded(method, limit, X):
     hdp = bars_model(3, method, max_components=limit, max_iter=12).fit(X[:500])
     assert max(hdp.history_["n_components"]) <= limit
     assert hdp.n_components_ <= limit
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("rows", [1, 2, 3])
-def test_tiny_corpora_can_be_learned_with_moves(method, rows, X):
-    """More topics than documents; documents without tokens among them."""
-    few = sp.vstack([X[:rows], sp.csr_array((2, 100))], format="csr")
-    hdp = bars_model(20, method, max_iter=15).fit(few)
-    assert_allclose(hdp.transform(few).sum(axis=1), 1.0)
-    assert np.isfinite([hdp.elbo_, hdp.score(few)]).all()
-
-
-@each_method
-def test_a_corpus_without_tokens_can_be_learned_with_moves(method):
-    empty = sp.csr_array((3, 100))
-    hdp = bars_model(5, method, max_iter=8).fit(empty)
-    assert_allclose(hdp.transform(empty).sum(axis=1), 1.0)
-    assert np.isfinite(hdp.elbo_)
 
 
 @each_family
@@ -304,14 +267,6 @@ def test_counts_of_moves_are_whole_and_large_enough(name, value):
         SplitMerge(**{name: value})
 
 
-def test_no_splits_means_none(X):
-    moves = SplitMerge(criterion="bound", max_splits=0, births=False)
-    hdp = mean_field_hdp(
-        2, split_merge=moves, warm_up=1, max_iter=8, random_state=0
-    ).fit(X[:400])
-    assert hdp.n_components_ == 2
-
-
 @each_method
 def test_the_only_move_of_collapsed_learning_ends_unused_topics(method, X):
     """Fewer tokens of the corpus than `prune_tokens`."""
@@ -371,10 +326,3 @@ def test_moves_forget_topics_that_a_fit_has_changed(method, X):
     hdp.set_params(split_merge=True, warm_start=True, learning_method=method)
     moving = hdp.fit(X[:300])._posterior.move_records
     assert moving == MoveRecords()
-
-
-def test_one_topic_does_not_replace_itself(X):
-    hdp = bars_model(1, "memoized", max_components=1, warm_up=1, max_iter=60)
-    hdp.set_params(tol=1e-4).fit(X[:400])
-    assert hdp.converged_
-    assert hdp.component_ids_.tolist() == [0]

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import adjusted_rand_score
 
-from checks.long import along_diagonal, daily
+from checks.long import daily
 from reference.ncrp_topics import conditional_step, log_predictive
-from skbnp import HDP, GibbsNestedCRP, NestedCRP
+from skbnp import GibbsNestedCRP, NestedCRP
 from skbnp.datasets import make_tree
 from skbnp.estimators import TreeMoves
 from skbnp.inference.executor import Executor
@@ -236,19 +235,6 @@ def test_lineage_and_history_tell_of_every_move(method, few, X_test):
         assert history[f"n_{name}"][-1] <= kinds.count(kind)
 
 
-@along_diagonal(("learn", "method"), [False, "concentrations", True], METHODS)
-def test_hyperparameters_are_learned_as_asked(learn, method, few):
-    crp = NestedCRP(learning_method=method, **(QUICK | {"learn_priors": learn}))
-    crp.set_params(structure_moves=False).fit(few)
-    assert (crp.child_concentration_ != 1.0) == (learn is not False)
-    assert np.shape(crp.topic_word_prior_) == ((3,) if learn is True else ())
-    assert (crp.level_prior_ == 4.0).all()
-    assert crp.child_concentration == 1.0
-    # What is learned goes on; what is not takes the value that is set.
-    crp.set_params(warm_start=True, child_concentration=7.0, max_iter=1).fit(few)
-    assert (crp.child_concentration_ == 7.0) == (learn is False)
-
-
 # -- going on --------------------------------------------------------------------------
 
 
@@ -285,17 +271,6 @@ def test_online_fit_grows_a_tree_that_misses_branches(docs, monkeypatch):
     fixed = QUICK | {"structure_moves": False}
     crp = NestedCRP(learning_method="online", **fixed).fit(docs)
     assert [entry.kind for entry in crp.lineage_] == ["init"]
-
-
-def test_not_converged_says_what_to_raise(few):
-    crp = NestedCRP(**(QUICK | {"tol": 1e-9, "structure_moves": False}))
-    with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
-        crp.fit(few)
-    with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
-        crp.set_params(max_iter=1).fit(few)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert crp.set_params(tol=0.1, max_iter=9).fit(few).converged_
 
 
 @pytest.mark.long
@@ -455,17 +430,6 @@ def settled(model):
 def test_fold_in_score_equals_its_transcription(settled, X_test):
     expected = transcribed_score(settled, X_test, X_test)
     assert fold_in_score(settled, X_test) == pytest.approx(expected, rel=1e-6)
-
-
-def test_fold_in_score_is_for_fitted_trees(few, model):
-    with pytest.raises(ValueError, match="fold_in_score is for topic trees, got HDP"):
-        fold_in_score(HDP(2, max_iter=1).fit(few), few)
-    with pytest.raises(NotFittedError):
-        fold_in_score(NestedCRP(), few)
-    with pytest.raises(ValueError, match="X has 50 features"):
-        fold_in_score(model, few[:, :50])
-    with pytest.raises(ValueError, match="Negative values in data"):
-        fold_in_score(model, -few)
 
 
 def test_tasks_go_to_other_processes(monkeypatch):

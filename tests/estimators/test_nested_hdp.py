@@ -120,13 +120,6 @@ def test_failure_in_the_start_of_a_stream_leaves_the_estimator_unfitted(fit):
     assert not nested.__sklearn_is_fitted__()
 
 
-def test_it_goes_on_with_no_fewer_levels_than_it_has(fit):
-    _, X, _, _ = fit
-    nested = NestedHDP(max_depth=3, max_iter=1, random_state=0).fit(X[:100])
-    with pytest.raises(ValueError, match=r"max_depth=2, but the fit .* 3 levels"):
-        nested.set_params(max_depth=2).partial_fit(X)
-
-
 @pytest.fixture(scope="module")
 def bursty():
     """Planted documents, each of which repeats words by a Dirichlet process."""
@@ -242,46 +235,6 @@ def test_the_tree_has_the_burstiness_of_the_flat_fit(bursty, fit):
         assert nested._posterior.state.by_tables is flat._posterior.state.by_tables
     assert nested.topic_word_prior_ == pytest.approx(0.6 * flat.topic_word_prior_)
     assert fit[0].word_concentration_ == np.inf  # documents that are not bursty
-
-
-@pytest.mark.parametrize("size", [1, 6])
-def test_small_calls_leave_burstiness(bursty, size):
-    _, X, _, _ = bursty
-    nested = NestedHDP(random_state=0).fit(X[: 250 - size])
-    before = nested.score(X[300:])
-    known = nested.word_concentration_
-    for _ in range(20):
-        nested.partial_fit(X[250 - size : 250])
-    assert nested.word_concentration_ == known
-    assert nested.score(X[300:]) > before - 0.05
-
-
-def test_the_length_of_a_stream_matters_for_a_given_flat_fit_alone(bursty):
-    _, X, _, _ = bursty
-    flat = HDP(random_state=0).fit(X[:200])
-    for init, matters in (("auto", False), (flat, True)):
-        results = []
-        for total in (None, 1e4):
-            stream = NestedHDP(init=init, random_state=0, total_samples=total)
-            stream.partial_fit(X[:130]).partial_fit(X[130:150])
-            results.append(stream.components_.sum())
-        assert bool(results[0] != results[1]) is matters
-
-
-def test_a_given_flat_fit_is_kept_in_streams(bursty):
-    _, X, _, _ = bursty
-    flat = HDP(random_state=0).fit(X[:300])
-    stream = NestedHDP(init=flat, random_state=0)
-    for size in (1, 5, 20, 200):
-        stream.partial_fit(X[:size])
-        assert stream._posterior.documents is None
-        assert stream.score(X[300:]) > flat.score(X[300:]) - 0.1
-    ids = set(stream.component_ids_)
-    assert ids == set(stream.lineage_[0].children)
-    begun = in_chunks(X, [100])
-    begun.set_params(init=HDP(5, split_merge=False, max_iter=1).fit(X[:, :50]))
-    begun.partial_fit(X[100:300])
-    assert begun._posterior.documents is None
 
 
 def test_the_log_of_a_stream_goes_forward(bursty):

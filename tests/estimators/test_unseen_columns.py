@@ -180,21 +180,6 @@ def test_trees_with_columns_for_all_words_are_the_same(name, monkeypatch):
         assert_allclose(one, other, rtol=1e-6, atol=1e-9)
 
 
-def test_columns_may_appear_late_in_a_stream_of_trees():
-    half = len(SHOWN) // 2
-    first = X_WIDE @ sp.diags_array((np.arange(3000) < SHOWN[half]).astype(float))
-    first.eliminate_zeros()
-    stream = clone(CRP).partial_fit(first)
-    before = stream.components_
-    stream.transform(X_WIDE), stream.elbo(X_WIDE), stream.score(X_WIDE)
-    assert_array_equal(stream.components_, before)
-    assert_allclose(before[:, SHOWN[half:]], 0.1)
-    stream.partial_fit(X_WIDE).partial_fit(X_WIDE)
-    assert stream._posterior.state.word_counts.shape[1] == len(SHOWN)
-    assert (stream.components_[:, SHOWN[half:]].max(axis=0) > 0.5).all()
-    assert_allclose(np.delete(stream.components_, SHOWN, axis=1), 0.1)
-
-
 @pytest.mark.parametrize("fits", daily(1, ["TOPICS", "STREAM_OF_TREES", "TREES"]))
 def test_hashed_words_take_little_memory(fits):
     """Peak above the imports, MB; a table of all columns would take 2.4 GB."""

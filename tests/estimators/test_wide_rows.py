@@ -1,7 +1,5 @@
 """Trees store columns that rows have shown, and are those of all columns."""
 
-import pickle
-
 import dask.array as da
 import numpy as np
 import pytest
@@ -132,20 +130,3 @@ def test_samples_predict_as_those_of_all_columns(monkeypatch):
     for name in ("vmf_concentration_", "prior_concentration_"):  # N_FEATURES count
         one, other = getattr(seen, name), getattr(whole, name)
         assert one == pytest.approx(other, rel=0.3)
-
-
-@pytest.mark.parametrize("epoch", [2, 3])
-def test_a_chain_goes_on_with_further_columns(epoch):
-    """In its open epoch, and in a later one; and alike from a file."""
-    fit = fitted("sampler")
-    before = fit.score_samples(new_rows(), epochs=0)
-    again = pickle.loads(pickle.dumps(fit))
-    more = wide(CORPUS.data[EPOCHS == 2], np.append(HIDDEN[:25], SHOWN[:-25]))
-    for one in (fit, again):
-        one.partial_fit(more, epochs=epoch)
-    assert fit._last[0].directions.n_seen == N_SEEN + 25
-    assert fit.components_[:, HIDDEN[:25]].any()
-    assert_array_equal(fit.components_, again.components_)
-    assert_allclose(fit.score_samples(new_rows(), epochs=0), before)
-    fit.set_params(warm_start=True).fit(X, epochs=EPOCHS)
-    assert fit._last[0].directions.n_seen == N_SEEN + 25

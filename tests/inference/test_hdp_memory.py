@@ -8,11 +8,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from checks.estimators import mean_field_hdp
 from checks.states import assert_same, differences
 from reference import hdp_direct as reference
 from skbnp.components.word_topics import Weighting, WordTopics
-from skbnp.datasets import make_bars
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding, new_history
@@ -271,22 +269,6 @@ def test_bound_through_trials_is_that_of_all_documents(case, seed):
     assert trials.n_trials > 1
 
 
-@pytest.mark.parametrize("spoil", ["entropy", "weight_offset", "topic_words"])
-def test_the_check_of_the_bound_tells_a_wrong_memo(spoil, seed):
-    one = learner(np.random.default_rng(seed))
-    list(passes(one, 3))
-    check_exact(one)
-    global_stats = one.posterior.global_stats
-    if spoil == "topic_words":
-        global_stats.topic_words.decay(1.0 + 1e-6)
-    else:
-        setattr(global_stats, spoil, getattr(global_stats, spoil) * (1.0 + 1e-6))
-    with pytest.raises(AssertionError, match="is not"):
-        check_exact(one)
-    with pytest.raises(AssertionError):
-        check_global_stats(one)
-
-
 def test_the_check_of_the_bound_tells_a_merge_without_its_loss(seed, monkeypatch):
     merged = Memo.merged
     monkeypatch.setattr(
@@ -343,18 +325,6 @@ def test_no_visit_lowers_the_bound_whatever_the_order(case, seed):
     assert trace[-1] <= exact + 1e-9 * abs(exact)  # stale tangents lie below
 
 
-def test_the_check_of_ascent_tells_a_fall(seed):
-    """A visit of half a batch in place of the whole."""
-    one = learner(np.random.default_rng(seed), moves=None)
-    list(passes(one, 2))
-    round, before = next(one.schedule.one_pass(0)), bound_of(one.posterior)
-    one.cache.n_passes = 0  # as if nothing were remembered
-    part = replace(round.parts[0], rows=round.rows[:3])
-    one.learn_round(replace(round, parts=(part,)), discarding())
-    with pytest.raises(AssertionError, match="fell"):
-        check_never_falls([before, bound_of(one.posterior), before])
-
-
 # Merges -------------------------------------------------------------------------------
 
 
@@ -403,29 +373,6 @@ def test_one_batch_is_batch_learning(seed):
         list(passes(trials, 15))
         traces.append((trials.posterior, trials.run.bound))
     assert_same(*traces)
-
-
-def test_batches_of_another_size_take_another_way(seed):
-    """The control of the comparison above."""
-    bounds = set()
-    for batch_size in (24, 12):
-        one = learner(np.random.default_rng(seed), 6, batch_size=batch_size)
-        list(passes(one, 3))
-        bounds.add(bound_of(one.posterior))
-    assert len(bounds) == 2
-
-
-def test_one_batch_of_the_estimator_is_batch_learning():
-    X = make_bars(150, side=4, n_words=40, random_state=0).data
-    settings = {"max_iter": 6, "warm_up": 2, "tol": 0, "random_state": 0}
-    settings |= {"split_merge": False, "learning_offset": 0.0, "batch_size": 150}
-    # Rows are summed in another order. The first step, (0 + 1)^-decay, is one.
-    memoized, batch = (
-        mean_field_hdp(8, learning_method=method, **{**settings, "warm_up": 0}).fit(X)
-        for method in ("memoized", "batch")
-    )
-    assert_allclose(memoized.components_, batch.components_, rtol=1e-6)
-    assert_allclose(memoized.elbo_, batch.elbo_, rtol=1e-9)
 
 
 # Trials -------------------------------------------------------------------------------
@@ -540,17 +487,6 @@ def test_a_topic_that_was_born_merged_and_ended_leaves_a_consistent_log(seed):
     ]
     posterior.adopt(candidate, discarding())
     check_lineage(posterior)
-
-
-def test_the_check_of_the_log_tells_an_id_given_twice():
-    one = learner(np.random.default_rng(0), 3)
-    one.posterior.lineage = [
-        *one.posterior.lineage,
-        Lineage(0, "prune", (2,), ()),
-        Lineage(0, "birth", (), (2,)),
-    ]
-    with pytest.raises(AssertionError):
-        check_lineage(one.posterior)
 
 
 @pytest.mark.long

@@ -188,16 +188,6 @@ def candidates(doc_topic, words):
     return hdp_merge.candidates(sp.csr_array(doc_topic), sp.csr_array(words))
 
 
-def test_copies_that_share_the_documents_are_candidates_by_their_words():
-    """Each document uses one of two copies: anticorrelated, but of equal words."""
-    doc_topic = np.zeros((40, 3))
-    doc_topic[:20, 0] = doc_topic[20:, 1] = 5.0
-    doc_topic[::2, 2] = 20.0
-    words = np.zeros((12, 3))
-    words[:6, :2] = words[6:, [2]] = 50.0
-    assert candidates(doc_topic, words) == [(0, 1)]
-
-
 def test_topics_of_one_mind_are_candidates_by_their_documents():
     """Other words, always in the same documents."""
     rng = np.random.default_rng(0)
@@ -304,15 +294,6 @@ def exact_split(posterior, seen, column, children, chosen, scale):
     )
 
 
-def test_parts_are_the_tokens_of_the_topics(seed):
-    _, seen, counts = visited(np.random.default_rng(seed))
-    r = seen.r
-    for column in range(4):
-        parts, held = parts_of(seen, column), np.zeros(counts.shape)
-        held[parts.rows, parts.words] = parts.mass
-        assert_allclose(held, counts * r[..., column], rtol=1e-12, atol=1e-9)
-
-
 @SCALES
 @pytest.mark.parametrize("case", range(10))
 def test_gain_of_a_split_is_the_difference_of_two_objectives(case, scale, seed):
@@ -388,24 +369,6 @@ def test_error_of_a_split_is_the_spread_of_its_documents(seed):
     judge = parent_of(posterior, seen, 0, everyone, 3.0 * 30)
     _, error = hdp_split.gain(judge, children, eta, 0.0)
     assert_allclose(error, 3.0 * np.sqrt(30) * np.std(alone), rtol=1e-6)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", range(10))
-def test_restricted_iteration_raises_the_bound_it_ascends(case, seed, monkeypatch):
-    """More updates of the children never end lower on the documents they fit."""
-    rng = np.random.default_rng([seed, case])
-    posterior, seen, _ = visited(rng)
-    everyone = np.ones(10, dtype=bool)
-    parent = parent_of(posterior, seen, 1, everyone, 10)
-    begin = hdp_split.start(parent, "mixed", rng)
-    eta, trace = posterior.state.topic_word_prior, []
-    monkeypatch.setattr(hdp_split, "N_INNER", 200)
-    for n_outer in range(1, 8):
-        monkeypatch.setattr(hdp_split, "N_OUTER", n_outer)
-        children = hdp_split.fit_children(parent, begin, eta)
-        trace.append(hdp_split.gain(parent, children, eta, 0.0)[0])
-    assert np.diff(trace).min() > -1e-7 * max(np.abs(trace))
 
 
 def test_words_term_is_expected_likelihood_less_divergence(seed):

@@ -8,7 +8,6 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from reference import held_out as reference
-from skbnp import HDP, KnownTopics
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage
@@ -72,18 +71,6 @@ def test_it_is_that_of_the_documents_that_are_predicted(concentration, seed):
         other = log_probability(held, posterior, factor * result)
         assert other <= best + 1e-3 * n_tokens
     assert log_probability(held, posterior, 0.0) < best - 4e-3 * n_tokens
-
-
-@pytest.mark.long
-def test_short_documents_are_predicted_better_by_it():
-    X = draw(2.0, n_docs=600, length=6)[0]
-    hdp = HDP(random_state=0).fit(X[:400])
-    assert hdp.prediction_concentration_ > 1.5 * hdp.doc_concentration_
-    score, shares = hdp.score(X[400:]), hdp.transform(X[400:])
-    state = hdp._posterior.state
-    hdp._posterior.state = replace(state, prediction_concentration=0.0)
-    assert hdp.score(X[400:]) < score - 1e-2
-    assert (hdp.transform(X[400:]).max(axis=1) > shares.max(axis=1)).mean() > 0.9
 
 
 # The mean topic ----------------------------------------------------------------------
@@ -152,18 +139,3 @@ def test_its_weight_is_that_which_predicts_best(is_skewed, seed):
         assert predicted(held, posterior, other) <= best + 1e-3 * n_tokens
     loss = predicted(held, posterior, 0.0 if is_skewed else 1.0) - best
     assert loss < -1e-2 * n_tokens  # a control
-
-
-def test_known_topics_keep_their_words():
-    """Their prior is their own, which the mean topic does not replace."""
-    X, _ = draw_skewed(True)
-    known = KnownTopics(np.eye(2, N_WORDS) + 0.01, frozen=True)
-    hdp = HDP(
-        3, topic_word_prior=known, split_merge=False, max_iter=2, random_state=0
-    ).fit(X)
-    topics = MeanTopics.of(
-        hdp._posterior.global_stats.topic_words, hdp._posterior.state.topic_word_prior
-    )
-    is_known = hdp._posterior.global_stats.topic_words.is_known
-    assert_array_equal(topics.prior_shares == 0.0, is_known)
-    assert 0 < is_known.sum() < len(is_known)

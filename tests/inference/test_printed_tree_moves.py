@@ -84,30 +84,6 @@ def test_the_check_tells_other_rules(name, value, seed, monkeypatch):
         check_rules(visited(seed))
 
 
-def test_a_path_leaves_what_it_has_to_the_other_level_by_level(seed):
-    one = visited(seed)
-    tree, before = one.posterior.state.tree, one.posterior.global_stats
-    parent, _ = shares_of(one)
-    context, kind, _ = candidates(one, "merge")
-    for target, source in ((2, 6), (2, 5), (3, 2)):
-        proposal = kind.make(context, target, source)
-        merged_into = reference.merged_path(parent, target, source)
-        assert proposal.merged_into == merged_into
-        assert kind.ignores_bound
-        after = before.reindex_to(tree, proposal.tree, proposal.merged_into)
-        assert_allclose(after.stub_masses.sum(), before.stub_masses.sum())
-        place = proposal.tree.positions(target)
-        both = before.word_counts[tree.positions([target, source])].sum(axis=0)
-        assert_allclose(after.word_counts[place], both)
-    # With its last leaf a node ends, too.
-    alone = tree.remove(5).remove(7)
-    assert list(reference.merged_path({0: None, 1: 0, 2: 1, 4: 0, 6: 4}, 2, 6)) == [
-        6,
-        4,
-    ]
-    assert 4 not in alone.remove_upwards(6)
-
-
 def test_a_pass_of_the_paper_ends_merges_and_grows(seed):
     """Whatever the bound says, and as many as there are."""
     one = visited(seed)

@@ -239,12 +239,6 @@ def test_weights_of_trees_over_epochs_are_shares_of_the_newest_rows(models, name
     assert_allclose(model.topic_weights_, masses / masses.sum())
 
 
-def test_weights_of_component_trees_are_shares_of_the_ends_of_paths(models):
-    model, X = models["HierarchicalComponentAnalysis"]
-    ends = model.doc_paths(X).toarray().mean(axis=0)
-    assert_allclose(model.topic_weights_, ends, atol=0.05)
-
-
 # -- directions ------------------------------------------------------------------------
 
 
@@ -260,14 +254,6 @@ def test_terms_of_directions_are_the_largest_entries_with_their_signs(models):
     low, high = display.axes_[0].get_xlim()
     assert low < min(widths) < max(widths) < high
     assert display.axes_[0].get_xlabel() == "loading"
-    plt.close("all")
-
-
-def test_trace_of_trees_over_epochs_is_one_of_rows(models):
-    model, _ = models["GibbsDependentTrees"]
-    display = TopicTraceDisplay.from_estimator(model)
-    assert display.ax_.get_ylabel().endswith("of rows")
-    assert_allclose([shares.sum() for shares in display.shares], 1.0)
     plt.close("all")
 
 
@@ -300,15 +286,6 @@ def test_rows_without_tokens_are_no_evidence(models, name, by):
     empty = [0, 7, 31]
     given = {"by": by, "n": 60, "return_shares": True}
     check_no_empty_row(*top_documents(model, with_empty_rows(X, empty), **given), empty)
-
-
-def test_check_fails_where_prior_shares_are_ranked(models):
-    model, X = models["HDP-online"]
-    distr = model.transform(with_empty_rows(X, [0, 7])).T
-    documents = np.argsort(-distr, axis=1)
-    shares = np.take_along_axis(distr, documents, axis=1)
-    with pytest.raises(AssertionError):
-        check_no_empty_row(documents, shares, [0, 7])
 
 
 def test_documents_on_a_cluster_are_ranked_as_here(models):
@@ -352,14 +329,6 @@ def test_a_batch_of_one_topic_is_no_evidence_of_another(length, scale):
     assert (documents[of_first > 0.9] >= 0).any()
 
 
-def test_long_documents_have_more_tokens_of_a_topic():
-    X = np.array([[9, 0], [90, 60], [0, 8], [0, 80]] * 9)
-    hdp = HDP(2, split_merge=False, random_state=0).fit(X)
-    first = int(hdp.components_[:, 0].argmax())
-    assert top_documents(hdp, X[:4], n=1)[first] == [0]
-    assert top_documents(hdp, X[:4], n=1, by="tokens")[first] == [1]
-
-
 def test_documents_are_ranked_within_their_epochs():
     drawn = make_dependent_trees(60, n_epochs=2, random_state=0)
     trees = DependentTrees(random_state=0).fit(drawn.data, epochs=drawn.epochs)
@@ -369,13 +338,6 @@ def test_documents_are_ranked_within_their_epochs():
     distr = trees.transform(drawn.data, epochs=drawn.epochs)
     for k, (rows, result) in enumerate(zip(documents, shares, strict=True)):
         assert_allclose(result[rows >= 0], distr[rows[rows >= 0], k])
-
-
-def test_account_counts_documents_with_tokens(models):
-    model, X = models["HDP-online"]
-    text = summary(model, X=with_empty_rows(X, [1, 2]))
-    assert "58 documents, " in text
-    assert "; 2 documents without" in text
 
 
 SIGNS = "$", "$$", "\\frac$x^{", "$a_$b"

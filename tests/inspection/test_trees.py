@@ -1,7 +1,6 @@
 """The figure of a tree of topics: what stands where, and that it can be read."""
 
 import re
-import sys
 from itertools import combinations
 
 import matplotlib.pyplot as plt
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
@@ -132,20 +130,6 @@ def test_levels_run_to_the_right_and_siblings_downwards(shape):
         assert (y[later[later > i]] < y[i]).all()
 
 
-@pytest.mark.long
-def test_lines_join_parents_and_children(model):
-    display = TopicTreeDisplay.from_estimator(model, fold_chains=False)
-    tree, at = model.tree_, discs_of(display)[:, :2]
-    (lines,) = (c for c in display.ax_.collections if not len(c.get_sizes()))
-    paths = [display.ax_.transData.transform(p.vertices) for p in lines.get_paths()]
-    for i in range(1, tree.n_nodes):
-        (bend,) = (path for path in paths if np.allclose(path[-1], at[i]))
-        (stem,) = (path for path in paths if np.allclose(path[-1], bend[0]))
-        above = at[tree.parent[i]]
-        assert stem[0, 1] == pytest.approx(above[1])
-        assert above[0] < stem[0, 0] < at[i, 0]
-
-
 def test_areas_are_weights_down_to_a_least_dot(model):
     display = TopicTreeDisplay.from_estimator(model, fold_chains=False)
     area, weight = discs_of(display)[:, 2] ** 2, model.tree_.weight
@@ -192,13 +176,6 @@ def test_topics_that_are_no_distributions_are_read_from_components():
     assert [t.get_text().split(": ")[1][:2] for t in display.texts_[:2]] == ["0a", "1a"]
 
 
-def test_dollar_signs_are_terms_too(model):
-    model.feature_names_in_[:] = "$^$"
-    display = TopicTreeDisplay.from_estimator(model)
-    display.figure_.draw_without_rendering()
-    assert "$^$" in display.texts_[0].get_text()
-
-
 # Legible ------------------------------------------------------------------------------
 
 
@@ -209,56 +186,7 @@ def test_nothing_written_overlaps_or_is_cut_off(shape, length):
     check_legible(TopicTreeDisplay.from_estimator(model))
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("n_terms", daily(1, [10, 1, 3]))
-def test_nothing_written_overlaps_with_few_or_many_terms(model, n_terms):
-    check_legible(TopicTreeDisplay.from_estimator(model, n_terms=n_terms))
-
-
-# A chain of 50 levels has no room in six inches.
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("shape", "layout"),
-    [
-        ("bushy", "tight"),
-        ("root", None),
-        ("three levels", "constrained"),
-        ("deep", "tight"),
-    ],
-)
-def test_nothing_written_overlaps_in_given_axes(shape, layout):
-    model = FakeTreeModel(SHAPES[shape]).fit()
-    _, axes = plt.subplots(1, 2, figsize=(14, 6), layout=layout)
-    display = TopicTreeDisplay.from_estimator(model, ax=axes[1])
-    check_legible(display)
-    room = axes[1].get_window_extent()
-    for text in texts_of(display):
-        box = plt.Text.get_window_extent(text)
-        assert room.x0 - 2 < box.x0 < box.x1 < room.x1 + 2
-        assert room.y0 - 2 < box.y0 < box.y1 < room.y1 + 2
-
-
-@pytest.mark.weekly
-def test_three_levels_of_50_nodes_fill_a_page():
-    display = TopicTreeDisplay.from_estimator(FakeTreeModel(length=5).fit())
-    assert (display.figure_.get_size_inches() < [13.0, 12.0]).all()
-    assert {text.get_size() for text in display.texts_} == {FONT}
-
-
-def test_overlaps_are_seen(model):
-    display = TopicTreeDisplay.from_estimator(model)
-    for text in display.texts_:
-        text.set_size(2 * FONT)
-    with pytest.raises(AssertionError):
-        check_legible(display, inside=False)
-
-
 # As a display -------------------------------------------------------------------------
-
-
-def test_a_tree_without_weight_is_drawn():
-    tree = TreeView([-1, 0], [0.0, 0.0])
-    check_legible(TopicTreeDisplay(tree=tree, terms=[["a"], ["b"]]).plot())
 
 
 def test_depth_50_is_drawn_and_deeper_than_200_refused():
@@ -267,28 +195,6 @@ def test_depth_50_is_drawn_and_deeper_than_200_refused():
     check_legible(display.plot(max_depth=50, fold_chains=False))
     with pytest.raises(ValueError, match="max_depth must be at most 200"):
         display.plot(fold_chains=False)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("n_terms", 0), ("min_weight", -0.1), ("max_depth", -1)]
-)
-def test_numbers_out_of_range_are_named(model, name, value):
-    with pytest.raises(ValueError, match=f"'{name}' parameter"):
-        TopicTreeDisplay.from_estimator(model, **{name: value})
-
-
-def test_models_without_tree_and_unfitted_ones_are_not_drawn(model):
-    with pytest.raises(NotFittedError):
-        TopicTreeDisplay.from_estimator(FakeTreeModel())
-    del model.tree_
-    with pytest.raises(TypeError, match=r"tree_.*FakeTreeModel"):
-        TopicTreeDisplay.from_estimator(model)
-
-
-def test_missing_matplotlib_says_what_to_install(model, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"pip install skbnp\[plot\]"):
-        TopicTreeDisplay.from_estimator(model)
 
 
 def test_nodes_without_tokens_are_not_drawn():

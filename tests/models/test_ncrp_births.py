@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from reference import ncrp_births as reference
-from reference.ncrp_topics import cold_start, document_bound, iterate, log_beta
+from reference.ncrp_topics import document_bound, log_beta
 from skbnp.components.tree_sticks import LevelPriors, log_geometric_sum
 from skbnp.models.nested_crp.branch_scores import N_ITERATIONS, score_branches
 from skbnp.models.nested_crp.model import PathStats, TopicTree, elbo_terms, path_globals
@@ -160,20 +160,3 @@ def test_bound_of_a_corpus_gains_the_score_at_least(case, seed):
         missing = 2 - TREE.depth[stub]
         text = missing * (log_geometric_sum(gamma) + np.log1p(gamma))
         assert gain >= score - text - 1e-9
-
-
-def test_branch_wins_where_no_topic_explains_a_document():
-    """And only there."""
-    tree = Tree([0, 1, 2], [0, 1, 2])
-    counts = np.zeros((3, N_WORDS))
-    counts[:, :4] = 200.0
-    topics = TopicTree(tree, counts, np.array([0.0, 0.0, 50.0]))
-    near, far = np.zeros((2, N_WORDS))
-    near[:4], far[6:9] = 5.0, 7.0
-    for x, is_better in ((near, False), (far, True)):
-        given, words = path_globals(topics, PRIORS), np.flatnonzero(x)
-        logs, alpha = given.log_topics(words).T, PRIORS.level_prior
-        start = cold_start(x[words], alpha)
-        phi, a = iterate(x[words], logs, alpha, start, 500, 1e-10)
-        stays = given.log_prior[2] + document_bound(x[words], logs, phi, a, alpha)
-        assert (births_of(x, topics).scores.max() > stays) == is_better

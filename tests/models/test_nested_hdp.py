@@ -10,7 +10,6 @@ from reference import nested_hdp as reference
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.kernels._nested import infer_nested
 from skbnp.kernels._restaurant import expected_tables_grid, n_grid_rows
-from skbnp.models.nested_hdp.local import node_shares
 from skbnp.models.nested_hdp.model import (
     MixedTree,
     NestedHDPModel,
@@ -204,19 +203,6 @@ def test_where_each_token_opens_a_table_the_step_is_that_of_tokens(depth, seed):
         if is_limit:
             assert_allclose(sums, by_tokens, rtol=1e-3, atol=1e-3)
             assert_allclose(bursty, logs, rtol=1e-3)
-
-
-@each_tree
-def test_shares_are_ratios_of_the_evidence(depth, seed):
-    rng = np.random.default_rng(seed)
-    state, model = random_state(rng, depth), NestedHDPModel(stop=0.4, go=0.8)
-    twin, tokens = twin_of(state, model), rng.poisson(2.0, len(depth)).astype(float)
-    shares, left = node_shares(state, model, tokens[None])
-    before = twin.log_evidence(tokens)
-    for node in range(len(depth)):
-        after = twin.log_evidence(tokens + np.eye(len(depth))[node])
-        assert np.exp(after - before) == pytest.approx(shares[0, node], rel=1e-9)
-    assert shares.sum() + left[0] == pytest.approx(1.0, rel=1e-12)
 
 
 @each_tree

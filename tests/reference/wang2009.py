@@ -6,7 +6,7 @@ for all paths that leave the tree there. A tree is a dict of the parent of each 
 
 import numpy as np
 
-__all__ = ["ended", "expected_growth", "merged_path", "similar_paths"]
+__all__ = ["ended", "expected_growth", "similar_paths"]
 
 
 def leaves_of(parent):
@@ -28,15 +28,6 @@ def similar_paths(parent, shares):
             if lengths > 0.0 and p @ q / lengths > 0.95:
                 result.append((one, other))
     return result
-
-
-def merged_path(parent, target, source):
-    """Who takes over what the nodes of a path have that no other path needs."""
-    merged_into, parent = {}, dict(parent)
-    while source != target and source not in parent.values():
-        merged_into[source] = target
-        source, target = parent.pop(source), parent[target]
-    return merged_into
 
 
 def expected_growth(parent, shares, n_docs, n_drawn):

@@ -1,6 +1,5 @@
 """Births that gain too little by themselves, and what makes up for it."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +16,7 @@ from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.local import Memo
-from skbnp.models.dependent_trees.moves import births, compound, structure
+from skbnp.models.dependent_trees.moves import compound, structure
 from skbnp.models.dependent_trees.moves.exchanges import past_gains
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Attach, Birth, Exchange, replay
@@ -74,21 +73,6 @@ def test_exchanges_that_do_not_help_are_left_out(is_made, monkeypatch):
     assert [n_records for n_records, *_ in judged] == ([2] if is_made else [2, 1])
 
 
-@pytest.mark.parametrize("is_made", [True, False])
-def test_a_target_may_have_more_births_after_one(is_made, monkeypatch):
-    edits, learner, _ = edits_with_rejected(monkeypatch, is_made=is_made)
-    edits._retry_best_birth(learner)
-    assert edits._rejections["birth"].is_over((2,), 0) == is_made
-    assert edits._n_without_birth == (0 if is_made else 2)
-
-
-def test_births_of_another_state_are_not_judged(monkeypatch):
-    edits, learner, judged = edits_with_rejected(monkeypatch)
-    learner.posterior.state = replace(learner.posterior.state)
-    edits._retry_best_birth(learner)
-    assert judged == []
-
-
 def test_exchanges_are_those_of_nodes_that_a_move_touches(monkeypatch):
     state, stats, _, _ = at_optimum(np.random.default_rng(0))
     posterior = EpochPosterior(EpochModel(PRIORS), state, stats, state.tree.ids, [])
@@ -121,14 +105,6 @@ def test_a_topic_is_found_where_priors_must_follow(monkeypatch):
     assert DependentTrees(random_state=94).fit(X).n_components_ == 10
     monkeypatch.setattr(structure.TreeEdits, "_retry_best_birth", lambda *given: None)
     assert DependentTrees(random_state=94).fit(X).n_components_ == 9
-
-
-@pytest.mark.long
-def test_a_topic_is_found_by_one_of_several_seeds(monkeypatch):
-    X = first_epoch_of(1108)
-    assert DependentTrees(random_state=1108).fit(X).n_components_ == 10
-    monkeypatch.setattr(births, "FIRST_SEEDS", 1)
-    assert DependentTrees(random_state=1108).fit(X).n_components_ == 9
 
 
 @pytest.mark.long

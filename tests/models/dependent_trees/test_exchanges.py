@@ -14,10 +14,8 @@ from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import EpochMoves
 from skbnp.models.dependent_trees.bound import direction_bound, objective
 from skbnp.models.dependent_trees.epoch import (
-    N_RETURN,
     EpochModel,
     EpochPosterior,
-    close_epoch,
 )
 from skbnp.models.dependent_trees.gains import merge_gain
 from skbnp.models.dependent_trees.local import sum_rows, update_local
@@ -110,12 +108,6 @@ def at_optimum(rng, n_rows=200, dimension=30):
     return state, stats, memo, X
 
 
-def test_heirs_follow_names_that_change():
-    assert merged_into_of([CYCLE]) == {2: 6, 6: 3, 3: 2}
-    records = [Merge(5, 2), CYCLE, Merge(3, 0)]
-    assert merged_into_of(records) == {5: 6, 2: 6, 6: 0, 3: 2}
-
-
 def test_rows_stay_and_names_go(seed):
     state, stats, memo, X = at_optimum(np.random.default_rng(seed))
     new, kept = replay(state, stats, PRIORS, [CYCLE])
@@ -164,22 +156,6 @@ def test_products_after_moves_are_those_of_the_new_state(records, seed):
     assert_allclose(result.past[:, :-1], pasts_of(new) @ new.means.T, atol=1e-6)
 
 
-def test_products_of_few_means_are_made_in_double_precision(seed):
-    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    products = Products.of(state, PRIORS)
-    new = update_nodes(replace(state, concentration=90.0), stats, PRIORS, [5])
-    place = int(TREE.positions(5))
-    exact = np.delete(new.means @ new.means[place], place)
-    result, fresh = Products.of(new, PRIORS, products), Products.of(new, PRIORS)
-    for one, is_exact in ((result, True), (fresh, False)):
-        of_mean = one.means[place, :-1], one.means[:, place]
-        for some in of_mean:
-            off = abs(np.delete(some, place) - exact).max()
-            assert (off < 1e-14) == is_exact
-        off = abs(one.past[:, place] - pasts_of(new) @ new.means[place]).max()
-        assert (off < 1e-14) == is_exact
-
-
 def test_products_are_those_of_the_present_state():
     """They are kept while it stays, and made anew where as many nodes have moved."""
     state, stats, _, _ = at_optimum(np.random.default_rng(0))
@@ -204,17 +180,6 @@ def test_products_are_those_of_the_present_state():
         edits._products.past_gains(learner.posterior), fresh, rtol=1e-9, atol=1e-8
     )
     assert not np.allclose(fresh, gains)
-
-
-def test_products_of_means_that_seem_alike_are_kept():
-    """Were concentrations alike without means, products would be those of before."""
-    state, stats, _, _ = at_optimum(np.random.default_rng(0))
-    new, _ = replay(state, stats, PRIORS, [CYCLE])
-    last = replace(
-        Products.of(state, PRIORS), tree=new.tree, concentrations=new.concentrations
-    )
-    wrong = Products.of(new, PRIORS, last)
-    assert not np.allclose(wrong.means, Products.of(new, PRIORS).means, atol=1e-6)
 
 
 def test_gains_of_leaves_are_the_full_difference(seed):
@@ -395,70 +360,6 @@ def test_a_node_that_has_ended_comes_back_as_the_one_that_was_born_instead(seed)
     assert gain > direction_bound(state, stats, PRIORS) + 1.0
 
 
-def test_names_are_handed_on_when_a_node_comes_back(seed):
-    """What was born has the topic of 3, and 3 that of the node that has ended."""
-    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    wrong, _ = replay(with_ended(state), stats, PRIORS, [Exchange((3, 4), (4, 3))])
-    (result,) = propose_exchanges(*gains_of(wrong))
-    assert result == Exchange((4, 3), (3, 9))
-    right, _ = replay(wrong, stats, PRIORS, [result])
-    places = TREE.positions([3, 4])
-    assert right.tree.ids[places].tolist() == [3, 9]
-    assert_array_equal(right.past, np.arange(7))
-
-
-def test_a_node_comes_back_at_a_loss_if_that_counts_as_a_gain(seed):
-    """Nodes that were there do not end for it, nor where nobody has begun."""
-    state, _, _, _ = at_optimum(np.random.default_rng(seed))
-    state = with_ended(state)
-    far = replace(state, previous=state.previous.copy())
-    far.previous[TREE.positions(4)] *= -1.0
-    gains = gains_of(far)[1]
-    loss = -gains[TREE.positions(4), 7]
-    assert loss > 0.0
-    assert propose_exchanges(far, gains) == []
-    assert propose_exchanges(far, gains, loss - 1.0) == []
-    (result,) = propose_exchanges(far, gains, 10.0 * loss + 100.0)
-    assert result.names[-1] == 9
-    assert set(result.nodes) - set(result.names) == {4}
-    full = replace(far, past=np.where(state.past < 0, 0, state.past))
-    assert propose_exchanges(full, gains_of(full)[1], np.inf) == []
-
-
-def test_products_after_a_return_are_those_of_the_new_state(seed):
-    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    state = with_ended(state)
-    before = Products.of(state, PRIORS)
-    new, _ = replay(state, stats, PRIORS, [Exchange((4,), (9,))])
-    result, fresh = Products.of(new, PRIORS, before), Products.of(new, PRIORS)
-    assert_allclose(result.past, fresh.past, atol=1e-6)
-    assert_allclose(result.means, fresh.means, atol=1e-6)
-
-
-@pytest.mark.parametrize("lost", [-1.0, 1.0])
-def test_directions_lose_less_by_a_return_than_two_births_need(lost, monkeypatch):
-    """Shares of past rows are not asked; exchanges without a return are left out."""
-    state, stats, _, _ = at_optimum(np.random.default_rng(0))
-    state, written = with_ended(state), []
-    learner, record = learner_of(state, stats), Exchange((4,), (9,))
-    most = 2.0 * LEAST_EVIDENCE - 1.0
-    value = direction_bound(state, stats, PRIORS) - most - lost
-
-    class Edits(structure.TreeEdits):
-        def _write(self, learner, records, state, stats, *assignments):
-            written.append(records)
-
-    def bound(new, *given):
-        return value if 9 in new.tree else direction_bound(new, *given)
-
-    monkeypatch.setattr(structure, "direction_bound", bound)
-    monkeypatch.setattr(
-        structure, "propose_exchanges", lambda *given: [CYCLE, record, CYCLE]
-    )
-    Edits(EpochMoves())._revive_nodes(learner, -np.inf)
-    assert written == ([[record]] if lost < 0.0 else [])
-
-
 def test_the_bound_of_a_pass_does_not_fall_when_a_node_comes_back():
     state, stats, _, _ = at_optimum(np.random.default_rng(0))
     written = []
@@ -492,18 +393,6 @@ def test_nodes_that_have_ended_may_come_back_for_some_epochs(seed):
     for returning in (np.array([3]), np.array([], dtype=np.intp)):
         assert len(next_epoch(after, np.ones(6), returning).ended) == 0
     assert len(next_epoch(later, np.ones(6), np.array([2])).ended) == 1
-
-
-def test_epochs_after_which_a_node_comes_back_are_few():
-    state, stats, _, _ = at_optimum(np.random.default_rng(0))
-    posterior = learner_of(replace(state, past_ids=TREE.ids), stats).posterior
-    close_epoch(posterior, 1)
-    posterior.replace_globals(*replay(posterior.state, stats, PRIORS, [Merge(2, 6)]))
-    names = []
-    for label in range(2, 7):
-        close_epoch(posterior, label)
-        names.append(posterior.state.past_ids[posterior.state.ended].tolist())
-    assert names == [[2]] * N_RETURN + [[]] * (5 - N_RETURN)
 
 
 @pytest.mark.weekly

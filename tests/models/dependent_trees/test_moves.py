@@ -1,20 +1,18 @@
 """Moves of dependent trees: records, partitions, gains, and learning with them."""
 
-import pickle
 from dataclasses import replace
-from itertools import pairwise, permutations
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import adjusted_rand_score
 
 from checks.long import daily
 from reference import dependent_trees as reference
 from skbnp import DependentTrees
-from skbnp.datasets import load_docstrings, make_dependent_trees
+from skbnp.datasets import make_dependent_trees
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import discarding
@@ -28,7 +26,6 @@ from skbnp.models.dependent_trees.epoch import (
     EpochModel,
     EpochPosterior,
     close_epoch,
-    coordinate_ascent,
 )
 from skbnp.models.dependent_trees.gains import MergeGain, merge_gain
 from skbnp.models.dependent_trees.local import Memo, sum_rows, update_local
@@ -50,7 +47,6 @@ from skbnp.models.dependent_trees.moves.attachments import (
 from skbnp.models.dependent_trees.moves.births import (
     collect,
     propose_birth,
-    row_keys,
 )
 from skbnp.models.dependent_trees.moves.merges import (
     EntropyLosses,
@@ -61,7 +57,6 @@ from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
     Attach,
     Birth,
-    Exchange,
     Merge,
     Remove,
     Reverse,
@@ -248,22 +243,6 @@ def test_memoized_totals_are_those_of_a_fresh_visit(seed):
     assert not np.allclose(wrong.masses, fresh.masses, atol=1e-6)
 
 
-def test_exchanged_totals_do_not_drift(seed):
-    _, X = planted(seed)
-    learner = learner_of(X, 20, TreeEdits(EpochMoves()), 3, seed)
-    for _ in range(5):
-        learner.one_pass(discarding())
-        posterior = learner.posterior
-        recomputed = learner.cache.global_stats(posterior.state.tree)
-        global_stats = posterior.global_stats
-        assert_allclose(global_stats.masses, recomputed.masses, rtol=1e-10, atol=1e-9)
-        assert_allclose(global_stats.entropies, recomputed.entropies, atol=1e-9)
-        assert_allclose(
-            global_stats.sums.toarray(), recomputed.sums.toarray(), atol=1e-9
-        )
-        assert_allclose(global_stats.n_tokens, X.shape[0], rtol=1e-12)
-
-
 def test_rows_not_at_hand_keep_what_they_said(seed):
     """The statistics of a chunk count on while another one is learned."""
     _, X = planted(seed)
@@ -362,29 +341,6 @@ def tree_of(state):
     return state.tree.ids.copy(), state.tree.depth.copy(), state.tree.next_id
 
 
-def test_log_of_a_fit_replays(seed):
-    """Structure alone: the log leads a copy of the first tree to the last."""
-    _, X = planted(seed)
-    edits = TreeEdits(EpochMoves())
-    learner = learner_of(X, 30, edits, seed=seed)
-    trees = [learner.posterior.state.tree]
-    for _ in range(6):
-        n_before = len(edits.records)
-        before = learner.posterior.state.tree
-        learner.one_pass(discarding())
-        tree = learner.posterior.state.tree
-        trees.append(tree)
-        replayed = before
-        for record in edits.records[n_before:]:
-            # Updates sort, too.
-            if not isinstance(record, Sort):
-                replayed = record.edit(replayed)
-        assert set(replayed.ids.tolist()) == set(tree.ids.tolist())
-        for node in tree.ids[1:].tolist():
-            assert replayed.parent_of(node) == tree.parent_of(node)
-    assert len(trees[-1]) < len(trees[0])
-
-
 def test_memos_follow_records():
     nodes = np.array([[3, 5, 7, -1], [5, 7, -1, -1], [7, 3, -1, -1], [1, -1, -1, -1]])
     weights = np.array(
@@ -405,33 +361,11 @@ def test_memos_follow_records():
 # Partitions ---------------------------------------------------------------------------
 
 
-def test_shards_are_told_of_moves_in_short():
-    many = tuple(range(10**6, 10**6 + 50))
-    ends = [Merge(10**6, 10**6 + 1), Remove(10**6), Exchange(many, many[::-1])]
-    assert all(len(pickle.dumps(record)) < 1000 for record in ends)
-    others = [Attach(5, 2, 3), Reverse(5, 2), Sort(np.arange(10**6))]
-    nobody, nothing = np.empty(0, dtype=np.intp), Memo.joined([])
-    assert Edit.of(others, nobody, nothing) is None
-    assert Edit.of([*ends, *others], nobody, nothing).records == tuple(ends)
-
-
 def random_tree(rng, n_nodes):
     tree = Tree()
     for _ in range(n_nodes - 1):
         tree = tree.add(int(rng.choice(tree.ids)))
     return tree
-
-
-def owners(tree, pairs):
-    """Nodes whose lists, or whose own statistics, each merge reads or writes."""
-    result = []
-    for source, target in pairs:
-        places = tree.positions([source, target]).tolist()
-        touched = set(places)
-        for place in places:
-            touched |= set(np.flatnonzero(tree.parent == place).tolist())
-        result.append(touched)
-    return result
 
 
 def check_units(tree, units, parity):
@@ -621,21 +555,6 @@ def test_what_gains_nothing_waits_and_nothing_else(propose, judge, seed, monkeyp
     assert judge_all(1 + WAIT, gain=10.0) == candidates
 
 
-def test_moves_near_some_nodes_are_all_others_left_out(seed):
-    learner = settled(seed)
-    state, stats = learner.posterior.state, learner.posterior.global_stats
-    given = state, stats, PRIORS, Products.of(state, PRIORS)
-    ids = state.tree.ids.tolist()
-    every = [
-        propose_attachments(*given, Rejections(), 0, near) for near in (None, {*ids})
-    ]
-    assert every[0] == every[1]
-    assert propose_attachments(*given, Rejections(), 0, set()) == []
-    for node in ids:
-        for record, _ in propose_attachments(*given, Rejections(), 0, {node}):
-            assert node in (record.node, record.old, record.parent)
-
-
 def test_nodes_with_a_past_do_not_go_deeper(seed, monkeypatch):
     """They may where they have none: the best parents are deeper for some."""
     learner = settled(seed)
@@ -657,30 +576,6 @@ def test_nodes_with_a_past_do_not_go_deeper(seed, monkeypatch):
     kept = {one for one in free if not (has_past[one[0]] and one[2])}
     assert kept < free
     assert pairs(has_past) == kept
-
-
-@pytest.mark.weekly
-def test_trees_of_text_do_not_become_chains(monkeypatch):
-    """Rows of three epochs are drawn alike: nothing drifts."""
-    texts = load_docstrings(remove=("code", "references")).data
-    X = TfidfVectorizer(sublinear_tf=True, min_df=5).fit_transform(texts)
-    X = X[np.random.default_rng(0).permutation(X.shape[0])[:900]]
-
-    def depths():
-        trees = DependentTrees(random_state=0).fit(X, epochs=np.repeat([0, 1, 2], 300))
-        return [
-            (record.masses @ record.tree.depth) / record.masses.sum()
-            for record in trees.epochs_.values()
-        ]
-
-    first, _, last = depths()
-    assert last < 3.0 * first
-    monkeypatch.setattr(
-        attachments,
-        "_goes_deeper",
-        lambda tree, products, nodes: np.zeros((len(nodes), len(tree)), dtype=bool),
-    )
-    assert depths()[-1] > 3.0 * first
 
 
 def learner_at_the_end(seed, monkeypatch):
@@ -743,20 +638,6 @@ def test_parents_are_reviewed_after_the_tree_has_changed(gain, seed, monkeypatch
         assert other._is_reviewed == (gain == 0.0 and not made)
 
 
-def test_a_review_asks_nobody_to_wait(monkeypatch):
-    edits, looks, records = TreeEdits(EpochMoves()), [], [["attach"], []]
-
-    def attach(edits, learner, waits):
-        looks.append([waits[kind].account() for kind in ("attachment", "reversal")])
-        edits.records += records.pop(0)
-
-    monkeypatch.setattr(TreeEdits, "_attach", attach)
-    edits._rejections["attachment"].add((2, 3), 0)
-    edits._review_parents(None)  # twice, as a node has another parent
-    assert looks == 2 * [[[], []]]
-    assert edits._rejections["attachment"].account() != []
-
-
 def test_rejections_of_each_kind_are_resumed():
     edits, other = TreeEdits(EpochMoves()), TreeEdits(EpochMoves())
     for number, kind in enumerate(structure.KINDS):
@@ -806,42 +687,6 @@ def test_merge_gains_of_a_fit_are_the_full_difference(past, seed):
                 after = replay(state, stats, PRIORS, [Merge(node, target)])
                 wanted = sum(model.objective(*after).values()) - before
                 assert_allclose(result.gain, wanted, rtol=1e-8, atol=1e-6)
-
-
-def best_merge_gain(state, stats, ids):
-    """Gain of a merge that keeps the better past."""
-    gains = [merge_gain(state, stats, PRIORS, *ids).gain]
-    if (state.past[state.tree.positions(ids)] >= 0).all():
-        gains.append(merge_gain(state, stats, PRIORS, *ids, past_of="source").gain)
-    return max(gains)
-
-
-@pytest.mark.parametrize("past", [False, True])
-def test_ranking_knows_what_directions_gain(past, seed):
-    """Exactly but for single precision and, with a past, for how it bends priors."""
-    learner = settled(seed, past=past)
-    state, stats = learner.posterior.state, learner.posterior.global_stats
-    for _ in range(30):  # natural parameters are those of the optimum
-        everywhere = state.tree.ids
-        state = update_nodes(state, stats, PRIORS, everywhere)
-    tree = state.tree
-    products = Products.of(state, PRIORS)
-    rows = np.flatnonzero(tree.parent == 0)
-    pairs = [(a, b) for a in rows.tolist() for b in [0, *rows.tolist()] if a != b]
-    sources, targets = np.array(pairs).T.copy()
-    gains = products.merges(sources, targets)
-    exact = products.exact_merges(sources, targets)
-    close = 0.5 if not past else 15.0
-    for one, (source, target) in enumerate(pairs):
-        ids = int(tree.ids[source]), int(tree.ids[target])
-        result = best_merge_gain(state, stats, ids)
-        moved = tree.merge(*ids)
-        spread = replay(state, stats, PRIORS, [Merge(*ids)])[0]
-        sticks = stick_evidence(moved, spread.masses, spread.history, PRIORS)
-        sticks -= stick_evidence(tree, state.masses, state.history, PRIORS)
-        assert abs(gains[one] - (result - sticks)) < close
-        assert abs(exact[one] - (result - sticks)) < close
-    assert np.ptp(gains) > 100.0
 
 
 class KnownGains:
@@ -978,37 +823,6 @@ def test_rows_of_births_do_not_depend_on_parts(seed):
     assert len(targets) > 1
 
 
-def test_no_rows_are_collected_for_a_target_without_rows(seed):
-    _, X = planted(seed)
-    (memo,) = memos_of(passes(learner_of(X, 5, seed=seed), 2).cache)
-    unknown = int(memo.nodes.max()) + 1
-    ((rows, keys),) = collect(memo, [unknown], 6, 3, 0, 20)
-    assert len(rows) == len(keys) == 0
-
-
-def test_rows_that_several_targets_want_are_those_of_the_first(seed):
-    _, X = planted(seed)
-    learner = passes(learner_of(X, 12, seed=seed), 2)
-    cache, ids = learner.cache, learner.posterior.state.tree.ids.tolist()
-    # Of so many nodes a thousandth of a row is enough.
-    given, n_wanted_twice = (10**6, 0, 1000), 0
-    for first, second in permutations(ids, 2):
-        one, other = cache.gather([first, second], *given)
-        (alone,), (wanted,) = (cache.gather([t], *given) for t in (first, second))
-        assert_array_equal(one.rows, alone.rows)
-        assert_array_equal(other.rows, np.setdiff1d(wanted.rows, one.rows))
-        n_wanted_twice += len(wanted.rows) - len(other.rows)
-    assert n_wanted_twice > 0
-
-
-def test_keys_of_rows_are_even():
-    keys = row_keys(3, 5, np.arange(1 << 16))
-    assert len(np.unique(keys)) == len(keys)
-    counts = np.bincount((keys >> np.uint64(56)).astype(int), minlength=256)
-    # Chi-squared with 255 degrees of freedom: six standard deviations.
-    assert ((counts - 256.0) ** 2 / 256.0).sum() < 255 + 6 * np.sqrt(510)
-
-
 def test_birth_finds_the_rows_of_another_node(seed):
     learner, corpus = with_two_in_one(seed)
     result = propose(learner, shared_node(learner, corpus))
@@ -1037,15 +851,6 @@ def test_birth_finds_the_rows_of_another_node(seed):
     birth = replace(result.birth, change=change)
     twice = replay(posterior.state, posterior.global_stats, PRIORS, [birth])[1]
     assert twice.n_tokens > learner.corpus.n_docs + 20.0
-
-
-def test_no_birth_without_need(seed):
-    """Of rows around one direction there is nothing to be told apart."""
-    corpus, X = planted(seed)
-    rows = np.flatnonzero(corpus.target == 4)
-    learner = passes(learner_of(X[rows], 1, seed=seed), 3)
-    result = propose(learner, int(learner.posterior.ids[1]))
-    assert result is None or result.gain < 0.0
 
 
 @pytest.mark.long
@@ -1126,19 +931,6 @@ def test_shards_that_forget_say_the_same(shards_per_round, seed):
     assert_array_equal(result[0].state.means, result[1].state.means)
 
 
-def test_moves_that_are_not_wanted_are_not_made(seed):
-    _, X = planted(seed)
-    for name, value, kind in (
-        ("merge", "none", "merge"),
-        ("reattach", False, "reattach"),
-        ("birth", False, "birth"),
-    ):
-        moves = EpochMoves(**{name: value})
-        learner = passes(learner_of(X, 8, TreeEdits(moves), seed=seed), 4)
-        kinds = {entry.kind for entry in learner.posterior.lineage}
-        assert kind not in kinds
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -1194,33 +986,3 @@ def test_births_change_sums_together_as_one_by_one(seed):
         )
         for one, other in zip(result, wanted[node], strict=True):
             assert_allclose(np.atleast_1d(one), other, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("past", [False, True])
-def test_updates_leave_the_state_before_as_it_was(seed, past):
-    """Closed epochs, products and interrupted updates have its arrays."""
-    posterior = settled(seed, past=past).posterior
-    model = replace(posterior.model, learns_prior_concentration=True)
-    state, global_stats = posterior.state, posterior.global_stats
-    assert model.is_first == (not past)
-    means, concentrations = state.means.copy(), state.concentrations.copy()
-    more = global_stats.plus(global_stats, 0.5)
-    states = [
-        coordinate_ascent(model, state, more)[0],
-        model.incremental_update(state, global_stats, global_stats, more)[0],
-        model.learn_priors(replace(state, prior_concentration=10.0), more)[1],
-    ]
-    for new in states:
-        assert not np.array_equal(new.means, means)
-        assert not np.shares_memory(new.means, state.means)
-        assert not np.shares_memory(new.concentrations, state.concentrations)
-    assert_array_equal(state.means, means)
-    assert_array_equal(state.concentrations, concentrations)
-
-
-def test_a_birth_is_a_record():
-    change = EpochStats.zero(1, 3)
-    birth = Birth(0, 4, np.array([4]), change)
-    with pytest.raises(AttributeError):
-        birth.new = 5
-    assert birth.edit(Tree()).ids.tolist() == [0, 4]

@@ -6,7 +6,6 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import adjusted_rand_score
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.datasets import make_subspace_tree
@@ -18,13 +17,12 @@ from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.trials import bound_of
 from skbnp.models.hca.frame import Frame
-from skbnp.models.hca.local import sums, update_local
+from skbnp.models.hca.local import sums
 from skbnp.models.hca.memory import RowCache, RowLocalStep
 from skbnp.models.hca.model import Model
 from skbnp.models.hca.moves.groups import propose_groups
 from skbnp.models.hca.moves.proposals import Context, kinds_of
-from skbnp.models.hca.moves.structure import ComponentEdits, stats_of_others
-from skbnp.models.hca.paths import paths
+from skbnp.models.hca.moves.structure import ComponentEdits
 from skbnp.models.hca.start import path_of_directions
 from skbnp.models.hca.state import State, Stats
 from skbnp.utils.random import Purpose, stream
@@ -253,26 +251,6 @@ def test_bounds_of_accepted_moves_are_those_of_all_rows(drawn):
     assert np.diff(bounds).min() > -1e-9 * abs(bounds[-1])
 
 
-def test_bound_of_a_trial_without_a_change_is_that_of_a_visit(settled):
-    """Rows below a node say the same again: nothing is gained but by convergence."""
-    posterior, model = settled.posterior, settled.posterior.model
-    rows = context(settled).below(1)
-    X, tree = settled.corpus.X[rows], posterior.state.tree
-    rest = stats_of_others(settled, rows, X)
-    memo = update_local(paths(model, posterior.state), tree, X, model.frame, SERIAL)
-    stats = rest.plus(sums(memo, X, tree, model.frame, SERIAL))
-    whole = update_local(
-        paths(model, posterior.state), tree, settled.corpus.X, model.frame, SERIAL
-    )
-    joined = settled.cache.memo.replaced(rows, whole.take(rows))
-    expected = sums(joined, settled.corpus.X, tree, model.frame, SERIAL)
-    assert_allclose(
-        model.bound(posterior.state, stats),
-        model.bound(posterior.state, expected),
-        rtol=1e-11,
-    )
-
-
 # Recovery -----------------------------------------------------------------------------
 
 
@@ -304,23 +282,3 @@ def test_groups_begin_with_their_means(seed):
     order = np.argmin(np.linalg.norm(means[:, None] - expected, axis=2), axis=1)
     assert sorted(order) == [0, 1, 2]
     assert_allclose(means, np.array(expected)[order], atol=0.02)
-
-
-def test_groups_replace_the_path_in_its_log(seed):
-    """Ids of the growth that lost are gone, and the bound does not fall."""
-    X, target = blobs(seed)
-    learner = begin(X, seed=seed)
-    monitor, _ = run(learner)
-    posterior = learner.posterior
-    assert (
-        adjusted_rand_score(target, learner.cache.memo.stubs[learner.cache.memo.best])
-        == 1.0
-    )
-    alive = set()
-    for _, kind, parents, children in posterior.lineage:
-        assert set(parents) <= alive, kind
-        alive = (alive if kind == "split" else alive - set(parents)) | set(children)
-    assert alive == set(posterior.ids.tolist())
-    bounds = np.array(monitor.history["elbo"])
-    bounds = bounds[np.isfinite(bounds)]
-    assert np.diff(bounds).min() > -1e-9 * abs(bounds[-1])
