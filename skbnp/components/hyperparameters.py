@@ -64,9 +64,11 @@ def draw_in_range(
 ) -> float:
     """Draw a number within limits by slice sampling of its density.
 
-    Neal (2003), stepping out by `width`.
+    Neal (2003), stepping out by `width`. A number beyond a limit starts there: between
+    the limits no interval would ever contain it.
     """
     least, most = limits
+    x = min(max(x, least), most)
     height = log_density(x) + np.log1p(-rng.random())
     low = x - width * rng.random()
     high = low + width
@@ -76,7 +78,9 @@ def draw_in_range(
         high += width
     low, high = max(low, least), min(high, most)
     drawn = low + rng.random() * (high - low)
-    while log_density(drawn) <= height and low < high:
+    while log_density(drawn) <= height:
+        if not low < drawn < high:  # rounding has hidden the slice
+            return x
         low, high = (drawn, high) if drawn < x else (low, drawn)
         drawn = low + rng.random() * (high - low)
     return drawn

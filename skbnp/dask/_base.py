@@ -19,6 +19,7 @@ from skbnp.dask import _inputs
 from skbnp.dask._checkpoints import Checkpoints, ShardRecord
 from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session, data_digest, open_session
+from skbnp.inference.executor import Executor
 from skbnp.utils.archive import text_of
 from skbnp.utils.containers import row_totals
 from skbnp.utils.typing import MatrixLike
@@ -135,14 +136,15 @@ class ShardedMixin(BaseEstimator):
         origin["class"] = type(self).__name__
         origin["rows of X"] = data_digest(session)
         checkpoints = Checkpoints(self.checkpoint_dir, origin)
-        resumes = self.resume and may_resume
-        return ShardRecord(checkpoints, checkpoints.read() if resumes else None)
+        return ShardRecord(checkpoints, self.resume and may_resume)
 
-    def _record(self, rows: Any, goes_on: bool) -> ShardRecord | None:
+    def _record(
+        self, rows: Any, goes_on: bool, executor: Executor
+    ) -> ShardRecord | None:
         """Return the checkpoints of a fit, after clearing those of others."""
-        super()._record(rows, goes_on)  # refuses callbacks that write files
+        super()._record(rows, goes_on, executor)  # refuses callbacks that write files
         if rows.record is not None:
-            rows.record.begin()
+            rows.record.begin(self._restoring(rows, executor))
         return rows.record
 
     def _check_features(self, session: Session, X: MatrixLike, *, reset: bool) -> None:

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from skbnp.inference.monitor import Account
 from skbnp.utils import archive
 from skbnp.utils.plain import from_plain, to_plain
 
+T = TypeVar("T")
 #: Checkpoints that are kept.
 N_KEPT = 2
 #: The cure where fits share a folder.
@@ -36,7 +37,6 @@ class Checkpoints:
         """Remove the checkpoints of an earlier fit."""
         for path in self._paths():
             path.unlink()
-        self._tidy()
 
     def write(self, number: int, account: object) -> None:
         """Write the learned state after pass `number`.
@@ -50,20 +50,19 @@ class Checkpoints:
         for old in self._paths()[:-N_KEPT]:
             old.unlink(missing_ok=True)
 
-    def read(self) -> Any | None:
-        """Return the newest undamaged checkpoint; None if there is none.
+    def read(self, make: Callable[[Any], T] = from_plain) -> T | None:
+        """Return what `make` makes of the newest undamaged one; None without any.
 
         Warns of those that are damaged.
 
         Raises ValueError if it is of other data or of other parameters, or if
         all are damaged.
         """
-        self._tidy()
         return archive.read_newest(
             reversed(self._paths()),
             str(self.folder),
             "Use resume=False, which begins anew.",
-            make=from_plain,
+            make=make,
             check=self._check,
         )
 
@@ -91,23 +90,29 @@ class Checkpoints:
     def _paths(self) -> list[Path]:
         return sorted(self.folder.glob("pass-*.npz"))
 
-    def _tidy(self) -> None:
-        for draft in self.folder.glob("pass-*.part"):
-            draft.unlink()
-
 
 class ShardRecord:
     """Checkpoints of a fit on a cluster after each pass, and resuming from them."""
 
     estimator = None
+    account: Account | None = None
+    restored: Any = None
 
-    def __init__(self, checkpoints: Checkpoints, account: Account | None):
-        self._checkpoints, self.account = checkpoints, account
+    def __init__(self, checkpoints: Checkpoints, resumes: bool):
+        self._checkpoints, self._resumes = checkpoints, resumes
 
-    def begin(self) -> None:
-        """Clear the folder, unless the fit resumes from it."""
-        if self.account is None:
+    def begin(self, restore: Callable[[Account, None], Any]) -> None:
+        """Restore the fit that the folder has, or clear the folder."""
+
+        def restored(content: Any) -> tuple[Account, Any]:
+            account = from_plain(content)
+            return account, restore(account, None)
+
+        read = self._checkpoints.read(restored) if self._resumes else None
+        if read is None:
             self._checkpoints.clear()
+        else:
+            self.account, self.restored = read
 
     def save(
         self, n_passes: int, attributes: object, account: Callable[[], Account]

@@ -8,7 +8,6 @@ import os
 import pkgutil
 import re
 import sys
-import tempfile
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ import sklearn
 from sklearn.datasets import get_data_home
 from sklearn.utils import Bunch
 
+from skbnp.utils.archive import written
 from skbnp.utils.validation import validate_params
 
 _PACKAGES = (np, scipy, sklearn)
@@ -260,8 +260,5 @@ def _write_cache(
 ) -> None:
     """Write the documents in one step, so that no process reads half a file."""
     with suppress(OSError):
-        path = _cache_path(data_home)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            draft = Path(folder) / path.name
-            draft.write_bytes(gzip.compress(json.dumps(documents).encode(), mtime=0))
-            draft.replace(path)
+        with written(_cache_path(data_home)) as file:
+            file.write(gzip.compress(json.dumps(documents).encode(), mtime=0))

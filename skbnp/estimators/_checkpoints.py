@@ -44,7 +44,9 @@ class FitRecord:
     """Checkpoint files of one call of `fit`, of callbacks with a `FitFile`.
 
     `rows` are what learning reads, as `rows_digest` or their own `digest` names it;
-    `goes_on` is whether the fit begins from what the estimator has learned before.
+    `goes_on` is whether the fit begins from what the estimator has learned before;
+    `restore` returns what goes on of an account and its estimator. A file for which it
+    fails is damaged.
 
     Attributes
     ----------
@@ -52,14 +54,23 @@ class FitRecord:
         State of the learner that an earlier call has left.
     estimator : estimator instance or None
         The estimator that the call has left.
+    restored : object
+        What `restore` has made of both.
     """
 
     account: Account | None = None
     estimator: Any = None
+    restored: Any = None
 
-    def __init__(self, estimator: Any, rows: object, goes_on: bool):
+    def __init__(
+        self,
+        estimator: Any,
+        rows: object,
+        goes_on: bool,
+        restore: Callable[[Account, Any], object],
+    ):
         """Read the unfinished fit of the files, if any."""
-        self._fitted = estimator
+        self._fitted, self._restore = estimator, restore
         _check_can_resume(estimator)
         start = "anew"
         if goes_on:
@@ -77,10 +88,7 @@ class FitRecord:
 
     def _unfinished(self, file: archive.FitFile) -> Saved | None:
         """Return the unfinished fit in a file; raise if it is of another fit."""
-        saved = file.read(
-            lambda content: saved_in(content, type(self._fitted)),
-            lambda label: self._check(label, file),
-        )
+        saved = file.read(self._restored, lambda label: self._check(label, file))
         has_account = saved is not None and saved.account is not None
         if file.is_loaded and not has_account:
             raise ValueError(
@@ -89,6 +97,13 @@ class FitRecord:
                 "anew."
             )
         return saved if has_account else None
+
+    def _restored(self, content: Any) -> Saved:
+        """Return what a file has, after restoring the unfinished fit in it."""
+        saved = saved_in(content, type(self._fitted))
+        if saved.account is not None:
+            self.restored = self._restore(saved.account, saved.estimator)
+        return saved
 
     def _check(self, label: Mapping[str, str], file: archive.FitFile) -> None:
         """Raise unless the label of a file is that of this fit."""
@@ -143,8 +158,13 @@ class FitRecord:
             self._stamps[file] = archive.stamp_of(file.path)
 
     def end(self) -> None:
-        """Write the fitted estimator."""
+        """Write the fitted estimator.
+
+        Raises ValueError if another fit has written the file since this one began; the
+        estimator is fitted all the same.
+        """
         for file in self._files:
+            self._refuse_other(file)
             content = content_of(self._fitted, vars(self._fitted), None, file.every)
             file.write_last(kind_label(self._fitted), content)
             file.is_loaded = False

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,7 +28,7 @@ from skbnp.estimators._variational import BoundMixin, VariationalEstimator
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.monitor import Monitor
+from skbnp.inference.monitor import Monitor, MonitorAccount
 from skbnp.inference.posterior import Lineage, per_token
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits
@@ -44,13 +44,14 @@ from skbnp.models.dependent_trees.epoch import (
 from skbnp.models.dependent_trees.gains import merged
 from skbnp.models.dependent_trees.local import update_local
 from skbnp.models.dependent_trees.memory import (
+    CacheAccount,
     EpochCache,
     EpochLearner,
     RowLocalStep,
     ShardCorpus,
 )
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
-from skbnp.models.dependent_trees.moves.structure import TreeEdits
+from skbnp.models.dependent_trees.moves.structure import EditsAccount, TreeEdits
 from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.start import (
     n_clusters_for,
@@ -94,6 +95,19 @@ class _Rows:
         """Digest of rows and labels of epochs."""
         labels = [f"{label!r} {rows_digest(rows)}" for label, rows in self.epochs]
         return digest_of([rows_digest(self.X), rows_digest(self.seen.words), *labels])
+
+
+class EpochAccount(TypedDict):
+    """What a file has of a fit that has not ended."""
+
+    number: int  # of the epoch
+    posterior: EpochPosterior
+    monitor: MonitorAccount
+    n_passes: int
+    memory: CacheAccount
+    moves: EditsAccount | None
+    has_ended: bool
+    has_converged: bool
 
 
 class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
@@ -453,7 +467,9 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
             if number < first:
                 continue
             if account is not None and number == first:
-                learner = self._learner_again(posterior, X, executor, account)
+                learner = record.restored
+                if account["has_converged"]:
+                    posterior.unsettled = posterior.unsettled[:-1]
             else:
                 learner = self._open_epoch(posterior, label, X, executor)
                 if learner is not None:
@@ -468,12 +484,13 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
             n_passes = self.max_iter - learner.n_passes
             self._learn_epoch(learner, monitor, n_passes, **passes)
 
-    def _learner_again(self, posterior, X, executor, account) -> EpochLearner | None:
-        """Return the learner of an epoch as a file has it; None if it ended."""
-        if account["has_converged"]:
-            posterior.unsettled = posterior.unsettled[:-1]
-        if account["has_ended"]:
-            return None
+    _account_type = EpochAccount
+
+    def _restored(self, posterior, account, rows, executor) -> EpochLearner:
+        most = len(rows.epochs) - 1
+        check_number("number", account["number"], least=0, most=most)
+        posterior.extend_columns(rows.seen)
+        X = next(X for at, (_, X) in enumerate(rows) if at == account["number"])
         around = self._shards(X, executor), executor.map
         learner = self._make_learner(posterior, around, goes_on=False)
         learner.n_passes = account["n_passes"]

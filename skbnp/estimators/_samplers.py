@@ -5,8 +5,9 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,11 +20,14 @@ from skbnp.estimators import _base
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
 from skbnp.estimators._given_topics import check_names
 from skbnp.estimators._saved import (
+    MOST_IDS,
     MOST_STEPS,
-    check_array,
     check_history,
+    check_ids,
+    check_lineage,
     check_needed,
     check_number,
+    check_type,
 )
 from skbnp.inference.chains import (
     ChainMonitor,
@@ -33,7 +37,7 @@ from skbnp.inference.chains import (
     run_chains,
 )
 from skbnp.inference.executor import Executor
-from skbnp.inference.monitor import shown, thin
+from skbnp.inference.monitor import Account, shown, thin
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.mixing import has_mixed, mixing
 from skbnp.utils.random import draw_seed_entropy
@@ -52,6 +56,13 @@ from skbnp.utils.warnings import warn_caller
 COMPARED = {"n_components": "number of topics", "log_joint": "log joint"}
 #: R-hat above which a fit warns.
 MOST_R_HAT = 1.1
+
+
+class SweepsAccount(TypedDict):
+    """What a file has of a fit that has not ended, beside its chains."""
+
+    n_sweeps: int
+    goes_on: bool
 
 
 class Sampler(
@@ -155,7 +166,9 @@ class Sampler(
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
         data = self._read(X, reset=not goes_on, method="fit", **more)
-        record = FitRecord(self, data, goes_on) if _base.files_of(self) else None
+        restore = partial(self._restored, data)
+        has_files = bool(_base.files_of(self))
+        record = FitRecord(self, data, goes_on, restore) if has_files else None
         before: Any = None if record is None else record.estimator
         account = None if record is None else record.account
         if not goes_on or self.n_chains > 1:  # another chain may be shown
@@ -186,7 +199,7 @@ class Sampler(
             seed_entropy = draw_seed_entropy(self.random_state)
         monitor = ChainMonitor(history, verbose=self.verbose)
         monitor.n_sweeps = n_made
-        chains: list[Any] = []
+        chains: list[Any] = [] if record is None else record.restored or []
 
         def attributes() -> dict[str, Any]:
             return {
@@ -234,9 +247,9 @@ class Sampler(
         tasks = _base.FitTasks(self, X, y, attributes, n_sweeps + int(not resumed))
         with shown(self.verbose):
             monitor.report(f"samples {self._describe(data)}")
-            if resumed:
+            if resumed and not chains:
                 begin(resumed)
-            else:
+            elif not resumed:
                 with tasks.start():
                     begin(self._starts(data, seed_entropy, goes_on))
             try:
@@ -262,6 +275,19 @@ class Sampler(
         self._warn_of_components()
         tasks.end()
         return self
+
+    def _restored(self, data, account: Account, before: Any) -> list[Any]:
+        """Return the chains of an unfinished fit that a file has."""
+        check_type("account", account, SweepsAccount)
+        most = max(self._n_sweeps(data, goes_on=is_resumed) for is_resumed in (0, 1))
+        check_number("n_sweeps", account["n_sweeps"], least=0, most=most)
+        self._take_names(before)
+        return [
+            self._make_chain(
+                data, before._seed_entropy, state, number, burn_in=before._burnt
+            )
+            for number, state in enumerate(before._chains)
+        ]
 
     def _partial_fit(self, X, y, **more):
         """Sample a chunk, given the counts of earlier ones."""
@@ -407,8 +433,10 @@ class Sampler(
         for state in self._saved_chains():
             if not isinstance(state, self._chain_class):
                 raise ValueError("The saved chains are damaged: of another model.")
-            check_array("ids", state.ids, (len(state.ids),), kind="i")
-            for name in ("number", "step", "next_id", "begin"):
+            check_ids("ids", state.ids, (len(state.ids),))
+            check_lineage("lineage", state.lineage)
+            check_number("next_id", state.next_id, least=0, most=MOST_IDS)
+            for name in ("number", "step", "begin"):
                 check_number(name, getattr(state, name), least=0, most=MOST_STEPS)
             self._check_chain(state)
 

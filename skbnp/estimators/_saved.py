@@ -28,8 +28,14 @@ MOST = 2**31 - 1
 #: Largest magnitude of what is learned of counts and directions: sums of squares stay
 #: doubles.
 LARGE = 1e120
+#: Largest id of a component: renaming allocates an entry for each, and the log of so
+#: many takes gigabytes.
+MOST_IDS = 2**24
 #: Least mass at a node: what rounding leaves of none.
 LEAST_MASS = -0.5
+#: What updates of totals may round off, relative to one count or to the totals: those
+#: of a stream of a million steps differ by 1e-10.
+ROUNDED = 1e-6
 #: Largest magnitude of sums of squares of rows.
 LARGE_SQUARE = 1e240
 #: Largest number of updates or rows, and of an entropy.
@@ -96,8 +102,8 @@ def check_fitted(attributes: Mapping[str, Any]) -> None:
     check_number(
         "_seed_entropy", attributes.get("_seed_entropy", 0), least=0, most=MOST_ENTROPY
     )
-    if not attributes["lineage_"]:
-        raise _damaged("lineage_", "is empty")
+    check_lineage("lineage_", attributes["lineage_"])
+    check_number("_next_id", attributes.get("_next_id", 0), least=0, most=MOST_IDS)
     for name in FITTED.keys() & attributes.keys():
         value, is_number = attributes[name], fits(attributes[name], float)
         if is_number:
@@ -106,7 +112,7 @@ def check_fitted(attributes: Mapping[str, Any]) -> None:
             check_array(name, value, value.shape, least=-LARGE)
     shape = (attributes["n_components_"],)
     if "component_ids_" in attributes:
-        check_array("component_ids_", attributes["component_ids_"], shape, kind="i")
+        check_ids("component_ids_", attributes["component_ids_"], shape)
     if "topic_weights_" in attributes:
         weights = attributes["topic_weights_"]
         check_array("topic_weights_", weights, shape, most=1.0 + 1e-6)
@@ -126,6 +132,24 @@ def check_history(history: dict[str, list], names: Iterable[str]) -> None:
         if name == "step":
             for value in (min(values, default=0), max(values, default=0)):
                 check_number("history_", value, least=0, most=MOST_STEPS)
+
+
+def check_lineage(name: str, lineage: list[Lineage]) -> None:
+    """Raise unless a log has entries, with steps and ids in range."""
+    if not lineage:
+        raise _damaged(name, "is empty")
+    steps = [entry.step for entry in lineage]
+    ids = [one for entry in lineage for one in (*entry.parents, *entry.children)]
+    for numbers, most in ((steps, MOST_STEPS), (ids, MOST_IDS)):
+        check_number(name, min(numbers, default=0), least=0, most=most)
+        check_number(name, max(numbers, default=0), least=0, most=most)
+
+
+def check_ids(name: str, ids: Any, shape: tuple[int, ...]) -> None:
+    """Raise unless an array has ids of components, each once."""
+    check_array(name, ids, shape, kind="i", most=MOST_IDS)
+    if len(np.unique(ids)) < len(ids):
+        raise _damaged(name, "names a component twice")
 
 
 def check_kinds(owner: object, **kinds: type | tuple[type, ...]) -> None:
@@ -149,8 +173,8 @@ def check_posterior(
     check_number("step_origin", origin, least=-MOST_STEPS, most=posterior.n_steps)
     check_number("init_fraction", posterior.init_fraction, least=0, most=1)
     check_number("max_components", posterior.max_components, least=1, most=np.inf)
-    if not posterior.lineage:
-        raise _damaged("lineage", "is empty")
+    check_lineage("lineage", posterior.lineage)
+    check_ids("ids", posterior.ids, (len(posterior.ids),))
     check_numbers(posterior.model, most)
     check_numbers(posterior.global_stats, most)
 
@@ -296,11 +320,22 @@ def check_topic_words(global_stats: Any, n: int, n_features: int, eta: float) ->
     most = table._values.max(initial=0.0) * table._scale
     check_number("topic_words", most, least=0.0, most=LARGE)
     check_array("topic_words", table.total, (n,), least=-LARGE)
+    sums = table._values[:n_seen, :n].sum(axis=0) * table._scale
+    if (np.abs(table.total - sums) > ROUNDED * (1.0 + np.abs(sums))).any():
+        raise _damaged("topic_words", "has other totals than counts")
+    if not (eta * n_features + table.total > 0.0).all():
+        raise _damaged("topic_words", "has a topic without mass")
 
 
 def check_kinds_of(value: object, kind: type | tuple[type, ...], name: str) -> None:
     """Raise unless a value has its class."""
     if not isinstance(value, kind):
+        raise _damaged(name, f"is of a wrong type, {_kind(value)}")
+
+
+def check_type(name: str, value: object, hint: Any) -> None:
+    """Raise unless a value has the type of a hint."""
+    if not fits(value, hint):
         raise _damaged(name, f"is of a wrong type, {_kind(value)}")
 
 

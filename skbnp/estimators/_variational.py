@@ -1,10 +1,11 @@
 """Base of variational estimators and topic models: `fit`, `partial_fit`, evaluation."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,16 +31,26 @@ from skbnp.estimators._saved import (
     LARGE,
     check_array,
     check_concentrations,
+    check_fitted,
     check_history,
+    check_kinds_of,
     check_number,
     check_posterior,
     check_topic_words,
+    check_type,
 )
-from skbnp.inference.engine import StreamLearner, learn
+from skbnp.inference.engine import PassLearner, StreamLearner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
-from skbnp.inference.monitor import Monitor, new_history, shown, thin
+from skbnp.inference.monitor import (
+    Account,
+    Monitor,
+    MonitorAccount,
+    new_history,
+    shown,
+    thin,
+)
 from skbnp.inference.posterior import (
     Lineage,
     Merge,
@@ -92,6 +103,17 @@ LEAST_DOCS, LEAST_TOKENS = 128, 4000
 #: take longer, and 40 to 160 in a pass over 8,000 to 135,000 documents score as well or
 #: better at the same time.
 MOST_UPDATES, MOST_DOCS = 80, 4096
+
+
+class FitAccount(TypedDict):
+    """What a file has of a fit that has not ended."""
+
+    posterior: Posterior
+    learner: dict  # not made again yet: it needs rows
+    monitor: MonitorAccount
+    has_ended: bool
+    goes_on: bool
+    has_converged: bool
 
 
 class VariationalEstimator(
@@ -178,17 +200,17 @@ class VariationalEstimator(
         self, posterior, rows, executor, monitor, tasks, goes_on, record
     ) -> bool:
         """Make the passes of `fit`; return whether the bound has converged."""
-        around = self._around(posterior, rows, executor)
         account = None if record is None else record.account
-        outside = posterior, *around
         if account is None:
+            around = self._around(posterior, rows, executor)
             learner = self._make_learner(posterior, around, goes_on)
         else:
             monitor.resume(account["monitor"])
             if account["has_ended"]:
                 return account["has_converged"]
-            learner = from_plain(account["learner"], outside)
+            learner, around = record.restored
             monitor.report(f"goes on after pass {monitor.n_passes}")
+        outside = posterior, *around
 
         def save(has_ended: bool, has_converged: bool) -> None:
             """Write the fit after a pass."""
@@ -216,9 +238,43 @@ class VariationalEstimator(
             save=save,
         )
 
-    def _record(self, rows, goes_on: bool) -> Any:
+    #: What a file has of a fit that has not ended.
+    _account_type: type = FitAccount
+
+    def _record(self, rows, goes_on: bool, executor: Executor) -> Any:
         """Return the checkpoint files of the fit; None without any."""
-        return FitRecord(self, rows, goes_on) if _base.files_of(self) else None
+        if not _base.files_of(self):
+            return None
+        return FitRecord(self, rows, goes_on, self._restoring(rows, executor))
+
+    def _restoring(self, rows, executor: Executor) -> Callable[[Account, Any], Any]:
+        """Return what checks the account of a file and makes the learner of it."""
+
+        def restore(account: Account, before: Any) -> Any:
+            check_type("account", account, self._account_type)
+            posterior = account["posterior"]
+            history = new_history(posterior.model.criterion)
+            monitor = self._monitor(posterior.model, history)
+            monitor.resume(account["monitor"])
+            probe = object.__new__(type(self))
+            fitted = self._fitted_attributes(posterior, history, monitor.n_passes)
+            vars(probe).update(vars(self), **fitted)
+            with np.errstate(all="ignore"):
+                check_fitted(vars(probe))
+                probe._check_saved()
+            if account["has_ended"]:
+                return None
+            return self._restored(posterior, account, rows, executor)
+
+        return restore
+
+    def _restored(self, posterior, account: Account, rows, executor: Executor) -> Any:
+        """Return the learner of an account, and what it has of rows and threads."""
+        around = self._around(posterior, rows, executor)
+        learner = from_plain(account["learner"], (posterior, *around))
+        check_kinds_of(learner, PassLearner, "learner")
+        learner.check(posterior)
+        return learner, around
 
     @abstractmethod
     def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
@@ -246,7 +302,7 @@ class VariationalEstimator(
         rows = self._read(X, reset=not goes_on, method="fit", **given)
         seed_entropy = draw_seed_entropy(self.random_state)
         goes_on = goes_on and self._has_started()
-        record = self._record(rows, goes_on)
+        record = self._record(rows, goes_on, executor)
         account = None if record is None else record.account
         if account is not None:
             posterior = account["posterior"]

@@ -45,6 +45,11 @@ class PassLearner(ABC, Generic[PosteriorT]):
         """Whether learning has ended, even if the bound still changes."""
         return False
 
+    def check(self, posterior: PosteriorT) -> None:
+        """Raise ValueError unless what a file has of this learns a posterior."""
+        if self.posterior is not posterior:
+            raise ValueError("The saved learner is damaged: of another posterior.")
+
     @property
     @abstractmethod
     def n_updates(self) -> int:
@@ -77,6 +82,12 @@ class Learner(
     warm_up: float = 0.0  # documents, of all passes, whose local step has mean weights
     n_passes: int = 0  # made
     is_stream: ClassVar[bool] = False  # whether the posterior counts documents seen
+
+    def check(self, posterior: PosteriorT) -> None:
+        """Raise ValueError unless what a file has of this learns a posterior."""
+        super().check(posterior)
+        if self.local_step is None:
+            raise ValueError("The saved learner is damaged: it has no local step.")
 
     def fork(
         self, posterior: PosteriorT, cache: StatisticsCacheT, *, restarts: bool = False

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite, nan
-from typing import Any
+from typing import Any, TypedDict
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +71,15 @@ class Reporter:
 
 #: For work whose progress is not shown.
 SILENT = Reporter()
+
+
+class MonitorAccount(TypedDict):
+    """What another monitor needs to continue alike."""
+
+    history: dict[str, list]
+    n_passes: int
+    change: float
+    last: float
 
 
 class Monitor(Reporter):
@@ -144,7 +153,7 @@ class Monitor(Reporter):
             for name, value in (counts | posterior.n_moves).items():
                 self.history[name][-1] = value
 
-    def account(self) -> dict[str, object]:
+    def account(self) -> "MonitorAccount":
         """Return what another monitor needs to continue alike."""
         return {
             "history": {name: list(values) for name, values in self.history.items()},
@@ -153,7 +162,7 @@ class Monitor(Reporter):
             "last": self._last,
         }
 
-    def resume(self, account: Account) -> None:
+    def resume(self, account: "MonitorAccount") -> None:
         """Go on where another monitor was."""
         for name, values in account["history"].items():
             self.history[name][:] = values

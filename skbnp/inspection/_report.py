@@ -31,6 +31,7 @@ from skbnp.inspection._terms import (
 )
 from skbnp.inspection._text import TopicText
 from skbnp.utils import fitted as read
+from skbnp.utils.archive import written
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import POSITIVE, validate_params
 
@@ -144,7 +145,8 @@ def report(
         *(section(key, *sections[key]) for key in sections),
     ]
     path = Path(path)
-    path.write_text(page(heading, parts), encoding="utf-8")
+    with written(path) as file:
+        file.write(page(heading, parts).encode())
     return path
 
 

@@ -4,7 +4,7 @@ A tag names what is saved, whatever module its class is in. If attributes are ad
 removed, renamed or change their meaning, the version of the tag is raised.
 """
 
-from functools import partial
+from typing import get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
@@ -167,19 +167,21 @@ register("slice-sample/1", TreeSample)
 
 TREE_CORPUS = {"X": object, "size": int | None, "scale": float, "memos": list[DocPaths]}
 # What a fit that goes on has learned, and what its moves and trials wait for.
-learned = partial(register, checked=False)
-learned("learner/1", Learner)
-learned("monitor/1", Monitor)
+# Trials of a stream have no local step between calls.
+LEARNER = get_type_hints(Learner) | {"local_step": object}
+LEARNER.pop("is_stream")
+register("learner/1", Learner, types=LEARNER)
+register("monitor/1", Monitor)
 register("no-moves/1", Moves)
 register("prune-unused/1", EndUnused)
 register("learn-burstiness/1", LearnBurstiness)
-learned("bound-moves/1", ExactMoves)
-learned("minibatch-moves/1", MinibatchMoves)
-learned("printed-moves/1", PrintedMoves)
-learned("rejections/1", Rejections)
-learned("tree-edits/1", TreeEdits)
-learned("online-tree-edits/1", OnlineTreeEdits)
-learned("component-edits/1", ComponentEdits)
+register("bound-moves/1", ExactMoves)
+register("minibatch-moves/1", MinibatchMoves)
+register("printed-moves/1", PrintedMoves)
+register("rejections/1", Rejections)
+register("tree-edits/1", TreeEdits)
+register("online-tree-edits/1", OnlineTreeEdits)
+register("component-edits/1", ComponentEdits)
 register("component-rival/1", Rival)
 register("component-proposal/1", ComponentProposal)
 register("no-cache/1", DocumentCache)
@@ -187,17 +189,17 @@ register("document-starts/1", DocumentStarts)
 register("hdp-tables/1", Tables)
 register("running-average/1", RunningAverage)
 register("word-rows/1", WordRows)
-learned("hdp-collapsed-cache/1", CollapsedCache)
+register("hdp-collapsed-cache/1", CollapsedCache)
 register(
     "hdp-collapsed-part/1", CollapsedMemo, types={"stats": CollapsedStats | NestedStats}
 )
-learned("hdp-mean-field-cache/1", MeanFieldCache)
+register("hdp-mean-field-cache/1", MeanFieldCache)
 register("hdp-mean-field-part/1", MeanFieldMemo)
-learned("path-cache/1", PathCache)
+register("path-cache/1", PathCache)
 register("path-assignments/1", DocPaths)
-learned("component-cache/1", RowCache)
+register("component-cache/1", RowCache)
 register("component-assignments/1", ComponentMemo)
-learned("corpus/1", Corpus)
+register("corpus/1", Corpus, types={"X": object})  # counts, or an array
 register(
     "tree-corpus/1",
     TreeCorpus,
@@ -217,19 +219,19 @@ register("last-sent/1", Sent, types={}, make=Sent)
 register("held-out/1", HeldOut)
 register("held-out-prediction/1", Prediction)
 register("held-out-topics/1", MeanTopics)
-learned("held-out-trials/1", HeldOutTrials)
-learned("stream-trials/1", StreamTrials)
+register("held-out-trials/1", HeldOutTrials)
+register("stream-trials/1", StreamTrials)
 register(
     "paused-trials/1",
     PausedTrials,
     types={"trials": StreamTrials, "n_steps": int},
     make=PausedTrials,
 )
-learned("cross-fitted-trials/1", CrossFittedTrials)
-learned("held-out-trial/1", Trial)
-learned("bound-trials/1", BoundTrials)
-learned("bound-trial/1", Run)
-learned("broadcast/1", Broadcast)
+register("cross-fitted-trials/1", CrossFittedTrials)
+register("held-out-trial/1", Trial)
+register("bound-trials/1", BoundTrials)
+register("bound-trial/1", Run)
+register("broadcast/1", Broadcast)
 register("row-broadcast/1", LastBroadcast)
 register("row-assignments/1", Memo)
 register("row-edit/1", Edit)

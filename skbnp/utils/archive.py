@@ -1,19 +1,22 @@
 """Files of containers, numbers and arrays: arrays and JSON, nothing that is executed.
 
-A file is written under another name, flushed, and then renamed, so that whatever ends
-the process at whatever moment leaves a whole one. It names its content by a digest: one
-that was damaged since is refused.
+A file is written under a name of its own, flushed, and then renamed, so that whatever
+ends the process at whatever moment leaves a whole one. It names its content by
+a digest: one that was damaged since is refused.
 """
 
 import hashlib
 import json
 import os
+import secrets
+import time
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,6 +34,20 @@ FORMAT = "checkpoint/2"
 TEXT, DIGEST = "text.json", "digest.txt"
 #: What JSON has as it is.
 ATOMS = {bool, float, int, str, type(None)}
+#: What damage of a content causes; other errors are of disks, or of workers.
+DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+#: Begin of the names of files that are not whole yet.
+DRAFT = ".skbnp-"
+#: Seconds without a change after which nobody writes a draft: a day.
+ABANDONED = 86400.0
 #: Numbers of a list that are written as an array, at least.
 MANY = 64
 
@@ -79,26 +96,56 @@ def write_archive(
     encoded = encode(content, arrays)
     text = json.dumps({"format": FORMAT, "label": dict(label), "content": encoded})
     digest = hashlib.blake2b(digest_size=16)
-    draft = path.with_name(f"{path.name}.part")
-    with open(draft, "wb") as file:
-        with zipfile.ZipFile(file, "w") as archive:
+    with written(path, keep=keep) as file, zipfile.ZipFile(file, "w") as archive:
 
-            def add(name: str, member: bytes) -> None:
-                _add_member(digest, name, member)
-                archive.writestr(name, member)
+        def add(name: str, member: bytes) -> None:
+            _add_member(digest, name, member)
+            archive.writestr(name, member)
 
-            for name in sorted(arrays):
-                member = BytesIO()
-                npy.write_array(member, arrays[name], allow_pickle=False)
-                add(f"{name}.npy", member.getvalue())
-            add(TEXT, text.encode())
-            archive.writestr(DIGEST, digest.hexdigest())
-        file.flush()
-        os.fsync(file.fileno())
-    if keep is not None and path.exists():
-        os.replace(path, keep)
-    os.replace(draft, path)
+        for name in sorted(arrays):
+            member = BytesIO()
+            npy.write_array(member, arrays[name], allow_pickle=False)
+            add(f"{name}.npy", member.getvalue())
+        add(TEXT, text.encode())
+        archive.writestr(DIGEST, digest.hexdigest())
+
+
+@contextmanager
+def written(path: Path, *, keep: Path | None = None) -> Iterator[BinaryIO]:
+    """Open a new file that gets the name `path` once it is whole and on the disk.
+
+    Until then it has a name of its own beside `path`, so that others may write `path`
+    at the same time; an error removes it. A file that is there before gets the name
+    `keep`, if that is given. What is no file, such as a pipe, is written as it is.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        with open(path, "wb") as file:
+            yield file
+        return
+    remove_drafts(path.parent)
+    draft = path.with_name(f"{DRAFT}{secrets.token_hex(8)}.part")
+    try:
+        with open(draft, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if keep is not None:
+            with suppress(FileNotFoundError):  # there is none, or no longer
+                os.replace(path, keep)
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     _flush_folder(path.parent)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove the drafts that processes have left when they were killed."""
+    for draft in folder.glob(f"{DRAFT}*.part"):
+        with suppress(OSError):  # others remove it, too
+            if time.time() - draft.stat().st_mtime > ABANDONED:
+                draft.unlink()
 
 
 def read_newest(
@@ -112,7 +159,7 @@ def read_newest(
     """Read the first undamaged one of several files; None if none exists.
 
     Warns of damaged ones before it; messages call them all by `place`. `check` may
-    refuse a label; any error of `make` counts as damage.
+    refuse a label; errors of `make` that are among `DAMAGE` count as such.
 
     Raises
     ------
@@ -131,7 +178,7 @@ def read_newest(
         check(archive.label)
         try:
             made = make(archive.content())
-        except Exception as error:
+        except DAMAGE as error:
             damaged.append(f"{path.name} ({type(error).__name__}: {error})")
             continue
         if damaged:
@@ -277,8 +324,11 @@ def _add_member(digest: hashlib.blake2b, name: str, member: bytes) -> None:
 def _members(path: Path) -> dict[str, bytes]:
     """Read the members of a file; ValueError if it is damaged."""
     with zipfile.ZipFile(path) as archive:
-        if any(info.compress_type for info in archive.infolist()):
+        infos = archive.infolist()
+        if any(info.compress_type for info in infos):
             raise ValueError("it is compressed")  # to whatever size
+        if sum(info.file_size for info in infos) > path.stat().st_size:
+            raise ValueError("its members overlap")
         members = {name: archive.read(name) for name in archive.namelist()}
     digest, result = hashlib.blake2b(digest_size=16), members.pop(DIGEST)
     for name in sorted(members):

@@ -3,7 +3,17 @@
 from collections.abc import Mapping, Sequence, Set
 from numbers import Integral, Real
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import (
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 import numpy as np
 
@@ -11,19 +21,30 @@ import numpy as np
 MOST_WHOLE = 2**53
 #: Hints of numbers, by the class that counts for them.
 NUMBERS: dict[object, type] = {float: Real, int: Integral}
+#: What is no object of a class with methods of its own.
+PLAIN = (type(None), str, bytes, Real, np.ndarray)
 
 
 def fits(value: object, hint: Any) -> bool:
     """Whether a value has a type, members of containers included.
 
-    Arrays are of a kind of numbers, of any size; protocols and type variables match any
-    value.
+    Arrays are of a kind of numbers, of any size; protocols and bounds of type variables
+    match any object that is no number, text, array or container.
     """
+    if isinstance(hint, TypeVar):
+        if hint.__constraints__:
+            return any(fits(value, one) for one in hint.__constraints__)
+        return hint.__bound__ is None or _is_object(value)
     kind, args = get_origin(hint) or hint, get_args(hint)
     if kind in (Union, UnionType):
         return any(fits(value, one) for one in args)
     if kind is Literal:
         return isinstance(value, str) and value in args
+    if is_typeddict(kind):
+        hints = get_type_hints(kind)
+        if not isinstance(value, dict) or value.keys() != hints.keys():
+            return False
+        return all(fits(value[name], hints[name]) for name in hints)
     if kind in NUMBERS:
         is_truth = isinstance(value, (bool, np.bool_))
         is_number = isinstance(value, NUMBERS[kind]) and not is_truth
@@ -35,10 +56,16 @@ def fits(value: object, hint: Any) -> bool:
         return value is None
     if kind is np.ndarray:
         return isinstance(value, np.ndarray) and _has_kind(value, args)
-    is_open = hint is Any or isinstance(hint, TypeVar) or not isinstance(kind, type)
-    if is_open or getattr(kind, "_is_protocol", False):
+    if hint is Any or not isinstance(kind, type):
         return True
+    if getattr(kind, "_is_protocol", False):
+        return _is_object(value)
     return isinstance(value, kind) and _holds(value, args)
+
+
+def _is_object(value: object) -> bool:
+    """Whether a value is of a class with methods of its own."""
+    return not isinstance(value, PLAIN) and type(value) not in (list, tuple, dict)
 
 
 def _has_kind(array: np.ndarray, args: tuple[Any, ...]) -> bool:

@@ -80,7 +80,6 @@ def register(
     kind: type,
     *,
     types: Mapping[str, Any] | None = None,
-    checked: bool = True,
     make: Callable[..., object] | None = None,
     state: Callable[[Any], Mapping[str, object]] | None = None,
 ) -> None:
@@ -94,8 +93,6 @@ def register(
     types : mapping of str to type hint or None
         Attributes. None: fields of a dataclass or a named tuple; of another class, the
         attributes that it and its bases annotate without a value.
-    checked : bool
-        Whether types are checked when a file is read; names always are.
     make : callable or None
         Makes an object from its attributes, passed by keyword, and checks them; it
         must not allocate by the numbers among them. None: the attributes are set,
@@ -111,8 +108,6 @@ def register(
     if tag in _FORMS or kind in _TAGS:
         raise ValueError(f"{tag!r}, or {kind.__name__}, is registered already.")
     attributes = _attributes(kind) if types is None else tuple(types)
-    if not checked:
-        types = dict.fromkeys(attributes, object)
     _FORMS[tag] = Form(kind, attributes, types, make, state)
     _TAGS[kind] = tag
 

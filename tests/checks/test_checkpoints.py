@@ -1,5 +1,7 @@
 """Fits go on from files, whatever ended them, to the bits of the unbroken fit."""
 
+import copy
+import errno
 import json
 import os
 import subprocess
@@ -32,10 +34,12 @@ from checks.long import along_diagonal, daily
 from checks.states import assert_same, learned
 from skbnp import HDP, DependentTrees, GibbsHDP, KnownTopics, StickBreakingHDP
 from skbnp.callbacks import Checkpoint
+from skbnp.dask._checkpoints import Checkpoints
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
+from skbnp.inspection import report
 from skbnp.utils import plain
-from skbnp.utils.archive import text_of, write_archive
+from skbnp.utils.archive import Archive, text_of, write_archive, written
 from skbnp.utils.plain import to_plain
 
 RUNNER = Path(__file__).with_name("kill_runner.py")
@@ -345,6 +349,164 @@ def test_a_damaged_file_gives_way_to_the_one_before(tmp_path):
         clone(hdp).set_callbacks(Checkpoint(path)).fit(X)
 
 
+def fields_of(account):
+    """Fields of the learner of an account, a dict that stands for another."""
+    return account["learner"]["__holds__"][1][1]
+
+
+DAMAGED_ACCOUNTS = {
+    "no learner": lambda account: account.update(learner=None),
+    "other learner": lambda account: account["learner"].update(__holds__=[]),
+    "no number": lambda account: account["monitor"].update(n_passes=None),
+    "no column": lambda account: account["monitor"]["history"].pop("step"),
+    "no truth": lambda account: account.update(goes_on=np.zeros(0)),
+    "no posterior": lambda account: account.update(posterior=None),
+    "no schedule": lambda account: fields_of(account).update(schedule=None),
+    "no cache": lambda account: fields_of(account).update(cache=[]),
+    "no whole number": lambda account: fields_of(account).update(n_passes=1e300),
+    "no passes": lambda account: fields_of(account).pop("n_passes"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED_ACCOUNTS)
+def test_a_learner_that_cannot_go_on_gives_way_to_the_one_before(name, tmp_path):
+    X, path = bars(), tmp_path / "fit"
+    hdp = HDP(4, max_iter=6, split_merge=False, random_state=0)
+    whole = clone(hdp).fit(X)
+    break_off(clone(hdp), X, path, 4)
+    read = Archive.read(path)
+    content = read.content()
+    DAMAGED_ACCOUNTS[name](content["account"])
+    write_archive(path, read.label, content)
+    going = clone(hdp).set_callbacks(Checkpoint(path))
+    with pytest.warns(UserWarning, match=r"fit \(.*goes on from fit.previous"):
+        going.fit(X)
+    assert_same(learned(whole), learned(going))
+
+
+def test_sweeps_beyond_those_of_the_fit_are_refused(tmp_path):
+    path, gibbs = tmp_path / "fit", GibbsHDP(max_iter=4, random_state=0)
+    for change in ({"n_sweeps": 2**40}, {"goes_on": np.zeros(0)}):
+        break_off(clone(gibbs), bars(), path, 2)
+        path.with_name("fit.previous").unlink()
+        read = Archive.read(path)
+        content = read.content()
+        content["account"].update(change)
+        write_archive(path, read.label, content)
+        with pytest.raises(ValueError, match="is whole: fit"):
+            clone(gibbs).set_callbacks(Checkpoint(path)).fit(bars())
+        path.unlink()
+
+
+def test_a_fit_does_not_end_over_the_file_of_another(tmp_path):
+    path, other = tmp_path / "fit", tmp_path / "other"
+    hdp = HDP(4, max_iter=3, random_state=0)
+    break_off(HDP(5, max_iter=9), bars(), other, 2)
+    hdp.set_callbacks(Checkpoint(path, every=9), Put(other, path))
+    with pytest.raises(ValueError, match=r"at the same time.*\{fit\}\.skbnp"):
+        hdp.fit(bars())
+    assert hdp.n_iter_ > 0
+    assert "rows of X" in Archive.read(path).label
+
+
+class Put(Recorder):
+    """Give a file another name before the first pass."""
+
+    def __init__(self, one, other):
+        super().__init__()
+        self.one, self.other = one, other
+
+    def on_fit_task_begin(self, estimator, context, *, X=None, y=None):
+        super().on_fit_task_begin(estimator, context)
+        if self.events[-1] == "begin pass" and self.one.exists():
+            os.replace(self.one, self.other)
+
+
+# -- how files are written -------------------------------------------------------------
+
+
+def test_two_write_one_path_at_the_same_time(tmp_path):
+    path = tmp_path / "fit"
+    with written(path) as one:
+        one.write(b"one")
+        with written(path, keep=tmp_path / "kept") as other:
+            other.write(b"other")
+        assert path.read_bytes() == b"other"
+    assert path.read_bytes() == b"one"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def _write_checkpoint(path):
+    break_off(HDP(4, max_iter=9, random_state=0), bars(), path, 2)
+
+
+def _write_shards(path):
+    Checkpoints(path.parent, {"class": "A"}).write(1, {"a": np.arange(3)})
+
+
+WRITERS = {
+    "save": lambda path: skbnp.save(HDP(4), path),
+    "checkpoint": _write_checkpoint,
+    "report": lambda path: report(
+        HDP(4, max_iter=2, random_state=0).fit(bars()), bars(), path
+    ),
+    "shards": _write_shards,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_full_disk_leaves_the_file_of_before_alone(name, tmp_path, monkeypatch):
+    path = tmp_path / ("pass-000001.npz" if name == "shards" else "fit")
+    WRITERS[name](path)
+    before = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+
+    def fail(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    if name == "checkpoint":
+        going = HDP(4, max_iter=9, random_state=0).set_callbacks(Checkpoint(path))
+        with pytest.raises(OSError, match="No space left"):
+            going.fit(bars())
+    else:
+        with pytest.raises(OSError, match="No space left"):
+            WRITERS[name](path)
+    assert before == {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+
+
+def test_drafts_of_killed_processes_are_removed_after_a_day(tmp_path):
+    old, young = (tmp_path / f".skbnp-{name}.part" for name in ("old", "young"))
+    for draft in (old, young):
+        draft.write_bytes(b"")
+    os.utime(old, (0, 0))
+    skbnp.save(HDP(4), tmp_path / "fit")
+    assert not old.exists()
+    assert young.exists()
+
+
+def test_what_is_no_file_is_written_as_it_is(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "fit")
+    skbnp.save(HDP(4), link)
+    assert link.is_symlink()
+    with written(Path(os.devnull)) as file:
+        file.write(b"a")
+    assert not Path(os.devnull).is_file()
+
+
+def test_members_that_overlap_are_refused_before_they_are_read(tmp_path):
+    path = tmp_path / "fit"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a0.npy", bytes(2**20))
+        for number in range(1, 2000):
+            info = copy.copy(archive.infolist()[0])
+            info.filename = f"a{number}.npy"
+            archive.filelist.append(info)
+    assert path.stat().st_size < 2**21
+    with pytest.raises(ValueError, match="its members overlap"):
+        skbnp.load(path)
+
+
 def test_an_end_between_two_names_leaves_the_file_before(tmp_path, monkeypatch):
     hdp, path = HDP(4, max_iter=6, random_state=0), tmp_path / "fit"
     break_off(clone(hdp), bars(), path, 2)
@@ -438,7 +600,7 @@ def test_who_does_not_write_a_file_says_so(tmp_path):
     hdp = HDP(total_samples=partial(int))
     hdp._validate_params = lambda: None
     with pytest.raises(TypeError, match=r"total_samples=.* is none: .*no partial"):
-        hdp.set_callbacks(checkpoint)._record(sp.csr_array(bars()), False)
+        hdp.set_callbacks(checkpoint)._record(sp.csr_array(bars()), False, None)
     assert not list(tmp_path.iterdir())
 
 

@@ -155,9 +155,35 @@ def _trace(fitted):
     fitted.history_["n_components"][1] = ()
 
 
+def _total(fitted):
+    _posterior(fitted).global_stats.topic_words.total[0] = -1.0
+
+
+def _name(fitted):
+    log = _posterior(fitted).lineage
+    log[0] = log[0]._replace(children=(*log[0].children, 2**31))
+
+
+def _next_name(fitted):
+    fitted._next_id = 2**31
+
+
+def _names_twice(fitted):
+    _posterior(fitted).ids[:] = 0
+
+
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
+        ("HDP-online", _total),
+        ("HDP-mean-field-online", _total),
+        ("StickBreakingHDP-online", _total),
+        ("NestedHDP-online", _total),
+        ("HDP-online", _name),
+        ("NestedCRP-batch", _name),
+        ("DependentTrees", _name),
+        ("HDP-online", _names_twice),
+        ("GibbsHDP-chains", _next_name),
         ("HDP-online", _weight),
         ("HDP-mean-field-online", _weight),
         ("NestedCRP-batch", _negated),

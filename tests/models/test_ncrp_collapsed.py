@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from checks.geweke import check_joint_distribution
 from checks.long import daily
 from reference import nested_crp as reference
+from skbnp.components.hyperparameters import draw_by_slice
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.kernels._nested_crp import TOGETHER
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
@@ -556,3 +557,17 @@ def test_geweke_finds_planted_bugs(bug):
             N_FEW,
             0,
         )
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e30])  # where height is lost by rounding
+@pytest.mark.parametrize("value", [1e18, 1e-200])
+def test_a_slice_from_beyond_the_range_ends_within_it(value, scale):
+    rng, calls = np.random.default_rng(0), []
+
+    def log_density(x):
+        calls.append(x)
+        return scale * -np.log1p(x)
+
+    drawn = draw_by_slice(value, log_density, (1.0, 0.0), rng)
+    assert 1e-100 <= drawn <= 1e10
+    assert len(calls) < 500

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Any, TypedDict
 from weakref import ref
 
 import numpy as np
@@ -14,7 +14,6 @@ from skbnp.components.word_topics import Weighting
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Run
 from skbnp.inference.memory import learn_priors
-from skbnp.inference.monitor import Account
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Corpus, StatisticsCache
 from skbnp.inference.schedules import Part, Round
@@ -102,6 +101,14 @@ class LastBroadcast:
     edits: tuple[shard_tasks.Edit, ...] = ()
 
 
+class CacheAccount(TypedDict):
+    """What another cache of the same rows needs to continue."""
+
+    visits: list[LastBroadcast]
+    others: EpochStats
+    is_fresh: bool
+
+
 class EpochCache(StatisticsCache):
     """Cache of an epoch: totals contain each row once, as of its last local step.
 
@@ -167,7 +174,7 @@ class EpochCache(StatisticsCache):
             }
             self.last_broadcasts = [followed_by[sent] for sent in self.last_broadcasts]
 
-    def account(self) -> dict[str, object]:
+    def account(self) -> CacheAccount:
         """Return what another cache of the same rows needs to continue."""
         return {
             "visits": self.last_broadcasts,
@@ -175,7 +182,7 @@ class EpochCache(StatisticsCache):
             "is_fresh": self._is_fresh,
         }
 
-    def resume(self, account: Account) -> None:
+    def resume(self, account: CacheAccount) -> None:
         """Continue in place from the account of another cache."""
         self.last_broadcasts, self.others = account["visits"], account["others"]
         self._is_fresh = account["is_fresh"]

@@ -14,10 +14,11 @@ merges and births in turn, and nothing else.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TypedDict
 
 import numpy as np
 
-from skbnp.inference.monitor import Account, Monitor
+from skbnp.inference.monitor import Monitor
 from skbnp.inference.trials import Rejections, make_in_halves
 from skbnp.models.dependent_trees.bound import direction_bound
 from skbnp.models.dependent_trees.memory import EpochLearner
@@ -39,6 +40,15 @@ SETTLED_GAIN = 4e-3
 SETTLED_BIRTHS = 3
 #: Share of the nodes that are tried as targets of births after a pass.
 BIRTH_SHARE = 0.1
+
+
+class EditsAccount(TypedDict):
+    """What other moves need to continue."""
+
+    n_without_birth: int
+    concentration: float
+    is_reviewed: bool
+    rejections: dict[str, list[tuple[tuple, int, int]]]
 
 
 class TreeEdits(CompoundMoves):
@@ -112,7 +122,7 @@ class TreeEdits(CompoundMoves):
         """Whether the bound is hardly larger than before the moves of a pass."""
         return self.bound(learner.posterior) - before <= SETTLED_GAIN * abs(before)
 
-    def account(self) -> dict[str, object]:
+    def account(self) -> EditsAccount:
         """Return what other moves need to continue."""
         return {
             "n_without_birth": self._n_without_birth,
@@ -123,7 +133,7 @@ class TreeEdits(CompoundMoves):
             },
         }
 
-    def resume(self, account: Account) -> None:
+    def resume(self, account: EditsAccount) -> None:
         """Continue in place from the account of other moves."""
         self._n_without_birth = account["n_without_birth"]
         self._concentration = account["concentration"]
