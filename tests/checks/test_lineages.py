@@ -79,6 +79,7 @@ DRAWN = make_dependent_trees(
 )
 
 
+@pytest.mark.long
 def test_the_log_of_topics_that_come_back_leads_to_the_nodes_of_each_epoch():
     trees = DependentTrees(random_state=0).fit(DRAWN.data, epochs=DRAWN.epochs)
     check_lineage(trees)

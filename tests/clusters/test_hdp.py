@@ -128,6 +128,7 @@ KNOWN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("known", list(KNOWN)[1:])
 def test_known_topics_do_not_depend_on_workers(known, fit, family):
     settings = {"topic_word_prior": KNOWN[known], "learn_priors": True, **family}

@@ -62,6 +62,7 @@ def test_a_given_number_of_topics_and_a_chunk_of_a_stream_may_be_of_few(counts):
         HDP(3, random_state=0).partial_fit(counts[:20]).partial_fit(counts[20:])
 
 
+@pytest.mark.long
 def test_a_topic_for_each_document_is_no_finding():
     """Documents of words that hardly another one has."""
     rng = np.random.default_rng(0)
@@ -91,6 +92,7 @@ def check_says_whether_sticks_hold_their_start(n_topics):
     return [*n_active, hdp.n_active_components_]
 
 
+@pytest.mark.long
 def test_sticks_that_hold_their_start_say_so():
     check_says_whether_sticks_hold_their_start(10)
 

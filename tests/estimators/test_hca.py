@@ -136,6 +136,7 @@ NO_CLOUD = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", daily(2, NO_CLOUD))
 def test_groups_are_not_taken_for_parts_of_a_cloud(name, seed):
     with warnings.catch_warnings():
@@ -193,6 +194,7 @@ def assert_alike(one, other, factor, **closeness):
     assert_allclose(one.noise_variance_, noise, **(closeness or {"rtol": 0.0}))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factor", [2.0**-40, 1e4])
 @pytest.mark.parametrize("method", daily(1, ["fit", "partial_fit"]))
 def test_units_change_nothing(method, factor, few, small):

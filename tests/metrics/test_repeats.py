@@ -67,6 +67,7 @@ def test_nothing_changes_where_documents_do_not_repeat(seed):
     assert held_out_log_likelihood(topics, prior, *parts, repeats=True) == alone
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("discount", "concentration", "factor"), [(0.0, 30.0, 1.5), (0.5, 10.0, 2.0)]
 )
@@ -148,6 +149,7 @@ def seated(X, topics, prior, burstiness):
         return fold_in_tables(*given)[1:]
 
 
+@pytest.mark.long
 def test_the_search_maximises_the_probability_of_each_token_given_the_others(seed):
     """By the reference, word by word; from present values as from afar."""
     X, topics, prior = draw(60, 0.5, 10.0, seed)

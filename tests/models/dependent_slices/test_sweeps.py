@@ -175,11 +175,13 @@ def check_sweeps(epoch, n_draws, seed, move=sweep):
 # -- what the references say of each other ---------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epoch", MOST_NODES)
 def test_number_of_states(epoch):
     assert len(posterior(epoch)[0]) == N_STATES[epoch]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epoch", MOST_NODES)
 def test_log_prior_is_that_of_rows_coming_one_by_one(epoch):
     rng, state = np.random.default_rng(0), broadcast_of(epoch)

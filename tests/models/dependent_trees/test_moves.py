@@ -497,6 +497,7 @@ def test_reversal_is_worth_the_full_difference(past, seed):
         assert abs(settled_in_turn(learner, record, 0) - before - result) > 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("past", [False, True])
 def test_moves_gain_what_they_are_judged_by_at_the_least(past, seed):
     """What moves is updated first: a parent follows a direction that it had there."""
