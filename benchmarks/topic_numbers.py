@@ -25,11 +25,6 @@ from sweep import Case, Fit, completion, fitted, main, type_score
 
 from skbnp import HDP, GibbsHDP
 from skbnp.estimators import SplitMerge
-from skbnp.inference.engine import Learner
-from skbnp.models.hdp.bound_trials import BoundTrials
-from skbnp.models.hdp.moves import minibatch
-from skbnp.models.hdp.moves.merge import MergeComparison
-from skbnp.models.hdp.moves.structure import ExactMoves
 from skbnp.models.hdp.stream_trials import PausedTrials
 from skbnp.rows.tokens import Tokens
 
@@ -124,18 +119,12 @@ def starts_side_by_side(rows):
 
 ONLINE = {"variational_family": "mean_field"}
 MEMOIZED = {**ONLINE, "learning_method": "memoized"}
-BOUND = {"split_merge": SplitMerge(criterion="bound")}
-PAPER = {"split_merge": SplitMerge.paper()}
-MERGES = {"split_merge": SplitMerge(criterion="bound", births=False)}
 RECIPES = {
     "memoized": MEMOIZED,
     "online": ONLINE,
     "memoized, no warm-up": {**MEMOIZED, "warm_up": 0},
     "online, no warm-up": {**ONLINE, "warm_up": 0},
-    "memoized, by the bound": {**MEMOIZED, **BOUND},
-    "online, by the bound": {**ONLINE, **BOUND},
-    "online, by the bound, as in the paper": {**ONLINE, **PAPER},
-    "memoized, merges alone": {**MEMOIZED, **MERGES},
+    "online, moves of the paper": {**ONLINE, "split_merge": SplitMerge.paper()},
     "memoized, no moves": {**MEMOIZED, "split_merge": False},
     "online, no moves": {**ONLINE, "split_merge": False},
 }
@@ -402,7 +391,7 @@ def learn_signatures(docs, draw):
     yield fit
 
 
-# -- the topic prior, and the cost of moves --------------------------------------------
+# -- the topic prior -------------------------------------------------------------------
 
 N_SWEEPS = 1000
 
@@ -441,33 +430,6 @@ def learn_prior(docs, model, prior):
             "log joint": hdp.log_joint_,
         }
     fit.more["large"] = int((size >= 1e-3 * size.sum()).sum())
-    yield fit
-
-
-#: Where moves happen; trials, with memory, are passes of their own.
-MOVES = {
-    "online": [(minibatch, ("merge", "prune", "split"))],
-    "memoized": [(ExactMoves, ("_merge", "_choose_pairs"))],
-}
-TRIALS = {
-    "online": [],
-    "memoized": [(Learner, ("one_pass",)), (BoundTrials, ("_propose",))],
-}
-COMPARISON = (MergeComparison, ("__call__",))
-
-
-def learn_by_the_bound(docs, method, start):
-    given = {"variational_family": "mean_field", "learning_method": method, "tol": 0}
-    hdp = HDP(start, max_iter=25, random_state=0, **given, **BOUND)
-    places = [*MOVES[method], COMPARISON]
-    with timed(TRIALS[method]) as trials, timed(places, trials) as moves:
-        fit = fitted(hdp, docs)
-    warm = HDP(start, max_iter=hdp.warm_up, random_state=0, **given, split_merge=False)
-    total = fit.seconds - fitted(warm, docs).seconds
-    plain = total - moves.seconds - trials.seconds
-    fit.more = {"moves s": moves.seconds, "trials s": trials.seconds}
-    fit.more |= {"visits and updates s": plain, "moves / visits": moves.seconds / plain}
-    fit.more["trials / all"] = trials.seconds / total
     yield fit
 
 
@@ -616,11 +578,6 @@ CASES = {
         documents=lambda: draws.planted("ap"),
         learn=learn_prior,
         records={"score": plain_score},
-    ),
-    "hdp_moves_cost": Case(
-        axes={"corpus": ("ap", "nips"), "method": MOVES, "start": (100,)},
-        documents=draws.planted,
-        learn=learn_by_the_bound,
     ),
 }
 

@@ -190,7 +190,7 @@ def test_terms_are_those_of_the_model_after_the_pass(bars, every):
 
 def test_ids_are_recorded_as_topics_come_and_go(bars):
     monitor = TopicTermsMonitor()
-    moves = SplitMerge(criterion="bound")
+    moves = SplitMerge.paper()
     moving = {"variational_family": "mean_field", "warm_up": 0, "batch_size": 10}
     hdp = fit_with(monitor, bars, split_merge=moves, **moving)
     ids = monitor.history_["component_ids"]

@@ -56,7 +56,6 @@ WEEKLY = {
     "benchmarks/speed_targets.py": ["jacm", "--runs", "1"],
     "benchmarks/topic_numbers.py few_signatures": ["--draw", "0", "1"],
     "benchmarks/topic_numbers.py gibbs_topic_prior": [],
-    "benchmarks/topic_numbers.py hdp_moves_cost": [],
     "benchmarks/topic_numbers.py hdp_starts": [],
     "benchmarks/topic_numbers.py hdp_stream": [],
     "benchmarks/topic_numbers.py hdp_stream_late": [

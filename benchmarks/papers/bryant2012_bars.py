@@ -27,7 +27,6 @@ STARTS, SEEDS = (2, 5, 10, 20, 40, 50, 80, 100), (0, 1, 2)
 #: What judges numbers of topics; the paper's moves are online.
 MOVES = {
     "paper": SplitMerge.paper(),
-    "bound": SplitMerge(criterion="bound"),
     "held-out documents": True,
     "none": False,
 }

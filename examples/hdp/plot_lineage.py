@@ -30,7 +30,7 @@ names = [f"{column}{row}" for row in range(5, 0, -1) for column in "abcde"]
 hdp = HDP(
     2,
     variational_family="mean_field",
-    split_merge=SplitMerge(criterion="bound"),
+    split_merge=SplitMerge.paper(),
     warm_up=1,
     total_samples=500,
     random_state=0,
@@ -43,9 +43,9 @@ print(hdp.lineage_[:3])
 
 # %%
 # Time runs to the right, in updates. A lane is a topic: it begins where the topic comes
-# off another, and lists its five most probable cells where they have changed. The two
-# lanes that begin at 0 hold several bars each. At the right end each topic is a column,
-# such as b1 to b5, or a row.
+# off another, ends where it is merged into one, and lists its five most probable cells
+# where they have changed. The two lanes that begin at 0 hold several bars each. At the
+# right end each topic is a column, such as b1 to b5, or a row.
 LineageDisplay.from_estimator(
     hdp, names, ids=hdp.component_ids_, terms=monitor, n_terms=5
 )
@@ -53,7 +53,7 @@ plt.show()
 
 # %%
 # The topics as boards, heaviest first: the darker a cell, the more probable. Where a
-# row and a column cross, the cell is a word of both; some topics lack it still.
+# row and a column cross, the cell is a word of both.
 order = hdp.topic_weights_.argsort()[::-1]
 figure, axes = plt.subplots(2, 5, figsize=(7, 3.2), layout="constrained")
 for ax in axes.flat:

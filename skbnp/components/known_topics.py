@@ -231,16 +231,6 @@ class KnownWordTopics(WordTopics):
             result[place] += gammaln(posterior.sum()) - gammaln(prior.sum())
         return result
 
-    def joint_growth(self, eta: float, one: int, other: int) -> float:
-        """Rise of the growth if two topics are merged; reads the columns of both."""
-        if not self.is_known[[one, other]].any():
-            return super().joint_growth(eta, one, other)
-        first, second = self._posterior(one), self._posterior(other)
-        both = np.maximum(first + second - eta, SMALLEST_SHARE**2 * eta)
-        return float(
-            (gammaln(both) + gammaln(eta) - gammaln(first) - gammaln(second)).sum()
-        )
-
     def best_columns(self) -> Ints:
         """Columns of the topics that documents gave the words of known ones, (G,)."""
         known = self.known

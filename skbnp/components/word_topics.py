@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.kernels._hdp_local import LANES, word_weights
-from skbnp.kernels._word_topics import add_rows, growth, joint_growth, mix_topics
+from skbnp.kernels._word_topics import add_rows, growth, mix_topics
 from skbnp.utils.arrays import column_sums, row_parts
 
 Array = NDArray[np.float64]
@@ -203,12 +203,6 @@ class WordTopics:
         growths, moments = np.zeros_like(self.total), np.zeros_like(self.total)
         growth(self._seen_rows, self._scale, eta, growths, moments)
         return growths, moments
-
-    def joint_growth(self, eta: float, one: int, other: int) -> float:
-        """Rise of the growth if two topics are merged; reads the columns of both."""
-        if self._factors:
-            self._own()
-        return joint_growth(self._seen_rows, self._scale, eta, one, other)
 
     def entries(self, rows: WordRows) -> Array:
         """Counts at the stored entries of some rows, (n,)."""

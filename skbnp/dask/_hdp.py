@@ -70,8 +70,7 @@ class HDP(ShardedMixin, LocalHDP):
     split_merge : bool or SplitMerge, default=True
         Whether the number of topics changes, judged by held-out documents; those, and
         documents that new topics start from, travel to this process.
-        ``SplitMerge(criterion="bound")`` is refused: it needs the memory of all
-        documents.
+        ``SplitMerge.paper()`` is refused: the bound of whole minibatches judges there.
     batch_size : int or "auto", default="auto"
         Documents of a round, of all its shards together, at most; online. "auto":
         as many as leave 32 rounds in a pass, but those that `skbnp.HDP` would take.
@@ -172,11 +171,10 @@ class HDP(ShardedMixin, LocalHDP):
                 'learning_method="memoized" remembers each document, which shards do '
                 'not: use "online" or "batch".'
             )
-        moves = self._plan.moves
-        if moves is not None and moves.criterion == "bound":
+        if self._plan.is_printed:
             raise ValueError(
-                'SplitMerge(criterion="bound") needs the memory of all documents, '
-                'which shards do not have: use criterion="held_out", or skbnp.HDP.'
+                'SplitMerge(algorithm="paper") needs whole minibatches with the '
+                "topics of their words, which shards do not send: use skbnp.HDP."
             )
         return super()._make_model()
 

@@ -34,7 +34,6 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, Moves
 from skbnp.models.hdp import stream_trials
-from skbnp.models.hdp.bound_trials import BoundTrials, Run
 from skbnp.models.hdp.burstiness import (
     MOST_CONCENTRATION,
     MOST_DISCOUNT,
@@ -62,9 +61,8 @@ from skbnp.models.hdp.moves.held_out import EndUnused, blur
 from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness, suit_burstiness_to
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.moves.structure import ExactMoves, MinibatchMoves
 from skbnp.models.hdp.outliers import Outliers
-from skbnp.models.hdp.posterior import HDPPosterior, MoveRecords
+from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.reservoir import LAST_KEY, SCORED, Reservoir, has_doubled
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.arrays import with_columns
@@ -101,6 +99,7 @@ class Plan:
     is_collapsed: bool
     moves: SplitMerge | None  # None: the number of topics stays
     held_out_moves: SplitMerge | None  # those that held-out documents judge
+    is_printed: bool  # whether the bound of minibatches judges them, as in the paper
     warm_up: int  # first passes with mean weights
     final_passes: int  # over everything, after trials
     has_time_for_trials: bool  # by held-out documents, in a fit
@@ -149,7 +148,7 @@ class HDP(VariationalTopicModel):
         Shape and rate of the Gamma priors of the concentrations, both > 0.
     split_merge : bool or SplitMerge, default=True
         True: other numbers of topics are tried, and held-out documents judge. A
-        `SplitMerge` has the details, among them judgement by the bound as in [1]_.
+        `SplitMerge` has the details; `SplitMerge.paper()` are the moves of [1]_.
     batch_size : int or "auto", default="auto"
         Documents of a minibatch, at most. "auto": 128, more of short or many documents.
     learning_offset, learning_decay : float, default=1.0, 0.5
@@ -348,15 +347,15 @@ class HDP(VariationalTopicModel):
         moves = DEFAULT_MOVES if self.split_merge else None
         if isinstance(self.split_merge, SplitMerge):
             moves = self.split_merge
-        held_out = (
-            moves if moves is not None and moves.criterion == "held_out" else None
-        )
+        is_printed = moves is not None and moves.algorithm == "paper"
+        held_out = None if is_printed else moves
         final_passes = FINAL_PASSES if is_collapsed else FINAL_PASSES_MEAN_FIELD
         learns_burstiness = is_collapsed and self.burstiness == "auto"
         return Plan(
             is_collapsed,
             moves,
             held_out,
+            is_printed,
             0 if is_collapsed else self.warm_up,
             final_passes,
             held_out is not None
@@ -370,17 +369,13 @@ class HDP(VariationalTopicModel):
         )
 
     def _make_model(self) -> HDPModel:
-        plan, moves = self._plan, self._plan.moves
-        if plan.is_collapsed and moves is not None and moves.criterion == "bound":
+        plan = self._plan
+        is_online = self.learning_method == "online"
+        if plan.is_printed and (plan.is_collapsed or not is_online):
             raise ValueError(
-                'SplitMerge(criterion="bound") needs variational_family="mean_field": '
-                "the collapsed family has no bound."
-            )
-        is_printed = moves is not None and moves.algorithm == "paper"
-        if is_printed and self.learning_method != "online":
-            raise ValueError(
-                'SplitMerge(algorithm="paper") needs learning_method="online": it is '
-                f"judged by minibatches. Got {self.learning_method!r}."
+                'SplitMerge(algorithm="paper") needs variational_family="mean_field" '
+                'and learning_method="online": the bound of minibatches judges. Got '
+                f"{self.variational_family!r} and {self.learning_method!r}."
             )
         model = CollapsedHDP if plan.is_collapsed else DirectHDP
         return model(**self._learned())
@@ -462,7 +457,6 @@ class HDP(VariationalTopicModel):
         if in_fit:
             posterior.reservoir = None  # a fit learns what was held out
             posterior.outliers = posterior.trials = posterior.missed = None
-            posterior.move_records = MoveRecords()  # of the topics before it
         return posterior
 
     def _widened(self, posterior, rows, vocabulary):
@@ -480,7 +474,6 @@ class HDP(VariationalTopicModel):
 
     def _publish_edits(self):
         """Update the fitted attributes after an edit; end the trials."""
-        self._posterior.move_records = MoveRecords()  # it is about other topics
         self._posterior.trials = None
         if self._posterior.outliers is not None:  # topics stay as they were edited
             self._posterior.outliers = replace(self._posterior.outliers, provisional=())
@@ -743,35 +736,23 @@ class HDP(VariationalTopicModel):
         moves = self._plan.moves
         if moves is None:
             return NO_MOVES
-        if moves.criterion == "held_out":
-            return EndUnused(moves)
-        is_printed = moves.algorithm == "paper"
-        return PrintedMoves(moves) if is_printed else MinibatchMoves(moves)
+        return PrintedMoves(moves) if self._plan.is_printed else EndUnused(moves)
 
     def _learner(
         self, posterior, corpus, local_step, warm_up, documents, n_forgetting=np.inf
     ):
         """Return the learner of a corpus, with its schedule and cache."""
-        moves: Any = self._plan.moves
-        cache: Any = self._cache(warm_up, documents)
-        by_bound = moves is not None and moves.criterion == "bound"
-        exact = ExactMoves(moves) if by_bound and cache.holds_corpus else None
-        learner = Learner(
+        return Learner(
             posterior,
             corpus,
             self._fit_schedule(posterior, corpus, n_forgetting),
             local_step,
-            cache,
-            exact or self._round_moves(),
+            self._cache(warm_up, documents),
+            self._round_moves(),
             warm_up=warm_up * corpus.n_docs,
         )
-        return (
-            learner
-            if exact is None
-            else BoundTrials(Run(learner), moves, self.max_iter)
-        )
 
-    def _cache(self, warm_up, documents):
+    def _cache(self, warm_up, documents) -> Any:
         """Return the statistics cache of a fit."""
         if self.learning_method == "online":
             return memory.RunningAverage(documents)

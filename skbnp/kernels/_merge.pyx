@@ -28,7 +28,7 @@ def compare_merges(
     const double[:, ::1] growth,        # IN    (n_docs, n_topics) f(x_k, N_jk)
     const double[::1] prior,            # IN    (n_topics,) x
     const int32_t[:, ::1] pairs,        # IN    (n_pairs, 2) topics
-    double[:, ::1] sums,                # INOUT (n_pairs, 3), see below
+    double[:, ::1] sums,                # INOUT (n_pairs, 2), see below
 ):
     """Sum, for each pair (a, b), the gains of documents if its topics merge.
 
@@ -37,8 +37,8 @@ def compare_merges(
         f(x_a + x_b, N_a + N_b) - f(x_a, N_a) - f(x_b, N_b) - loss,
         loss = sum_w n_w [(r_a + r_b) log(r_a + r_b) - r_a log r_a - r_b log r_b] >= 0,
 
-    with f(x, N) = lnG(x + N) - lnG(x). Added to `sums` are the loss, the gain, and the
-    square of the gain. A document that uses one of the two topics loses nothing.
+    with f(x, N) = lnG(x + N) - lnG(x). Added to `sums` are the loss and the gain. A
+    document that uses one of the two topics loses nothing.
 
     Time O(n_docs * n_pairs + tokens of documents that use both); no allocation.
     """
@@ -47,8 +47,8 @@ def compare_merges(
     cdef double loss, gain
     if doc_topic.shape[0] != n_docs or doc_weights.shape[0] != n_docs:
         raise ValueError("indptr, doc_topic and doc_weights disagree on the documents")
-    if sums.shape[0] != n_pairs or sums.shape[1] != 3:
-        raise ValueError("sums must have three columns and a row per pair")
+    if sums.shape[0] != n_pairs or sums.shape[1] != 2:
+        raise ValueError("sums must have two columns and a row per pair")
     cdef double[::1] both = np.empty(n_pairs)
     with nogil:
         for pair in range(n_pairs):
@@ -72,7 +72,6 @@ def compare_merges(
                 gain -= loss
                 sums[pair, 0] += loss
                 sums[pair, 1] += gain
-                sums[pair, 2] += gain * gain
 
 
 cdef double _loss(

@@ -16,18 +16,12 @@ cdef extern from "src/growth.h" nogil:
     SKBNP_CLONES static void skbnp_add_growth(
         const double *, Py_ssize_t, Py_ssize_t, Py_ssize_t, double, double, double *,
         double *);
-    SKBNP_CLONES static double skbnp_sum_joint(
-        const double *, Py_ssize_t, Py_ssize_t, double, double, Py_ssize_t, Py_ssize_t);
     SKBNP_CLONES static double skbnp_sum_expected(
         const double *, const double *, Py_ssize_t, double);
     """
     void grow_row(
         Py_ssize_t n, const double* counts, double scale, double eta, double nothing,
         double* growth, double* moment,
-    )
-    void joint_gains(
-        Py_ssize_t n, const double* one, const double* other, double eta,
-        double nothing, double* gains,
     )
     void expected_growths(
         Py_ssize_t n, const double* means, const double* variances, double eta,
@@ -147,48 +141,6 @@ cdef void _add_growth "skbnp_add_growth"(
         grow_row(
             n_topics, table + word * stride, scale, eta, nothing, growths, moments
         )
-
-
-def joint_growth(
-    const double[:, ::1] table,     # IN    (n_words, n_topics or more) counts S
-    double scale,                   # IN    multiplies them
-    double eta,
-    Py_ssize_t one,
-    Py_ssize_t other,
-) -> float:
-    """Sum over the words of g(S_a + S_b) - g(S_a) - g(S_b) for two topics.
-
-    g(s) = lnG(eta + s) - lnG(eta). Time O(n_words), of two columns; no allocation.
-    """
-    cdef double total = 0.0
-    if not (0 <= one < table.shape[1] and 0 <= other < table.shape[1]):
-        raise ValueError("topics must be columns of the table")
-    if table.shape[0]:
-        with nogil:
-            total = _sum_joint(
-                &table[0, 0], table.shape[0], table.shape[1], scale, eta, one, other
-            )
-    return total
-
-
-cdef double _sum_joint "skbnp_sum_joint"(
-    const double* table, Py_ssize_t n_words, Py_ssize_t stride, double scale,
-    double eta, Py_ssize_t a, Py_ssize_t b,
-) noexcept nogil:
-    cdef double unused, nothing = log_gamma(eta, &unused), total = 0.0
-    cdef double[CHUNK] one, other, gains
-    cdef Py_ssize_t word, i, n = 0
-    for word in range(n_words):
-        # A word that only one of them holds gains nothing.
-        one[n] = scale * table[word * stride + a]
-        other[n] = scale * table[word * stride + b]
-        n += one[n] > 0.0 and other[n] > 0.0
-        if n == CHUNK or word == n_words - 1:
-            joint_gains(n, one, other, eta, nothing, gains)
-            for i in range(n):
-                total += gains[i]
-            n = 0
-    return total
 
 
 def expected_growth(

@@ -47,7 +47,6 @@ from skbnp.models.hca.model import Model as ComponentModel
 from skbnp.models.hca.moves.online import RecentRows
 from skbnp.models.hca.moves.proposals import Proposal as ComponentProposal
 from skbnp.models.hca.moves.structure import ComponentEdits, Rival
-from skbnp.models.hdp.bound_trials import BoundTrials, Run
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.cross_fit import CrossFittedTrials
@@ -62,9 +61,8 @@ from skbnp.models.hdp.moves.held_out import EndUnused
 from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.moves.structure import ExactMoves, MinibatchMoves
 from skbnp.models.hdp.outliers import Outliers, Proposal
-from skbnp.models.hdp.posterior import Evidence, HDPPosterior, MoveRecords
+from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, Sent, ShardCorpus
 from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule
@@ -129,8 +127,6 @@ register("hdp-collapsed-stats/1", CollapsedStats)
 register("hdp-mean-field/1", DirectHDP)
 register("hdp-mean-field-stats/1", HDPStats)
 register("hdp-reservoir/1", Reservoir)
-register("hdp-move-records/1", MoveRecords)
-register("hdp-merge-evidence/1", Evidence)
 register("hdp-sticks/1", StickHDP)
 register("hdp-sticks-state/1", StickState)
 register("hdp-sticks-stats/1", StickStats)
@@ -175,8 +171,6 @@ register("monitor/1", Monitor)
 register("no-moves/1", Moves)
 register("prune-unused/1", EndUnused)
 register("learn-burstiness/1", LearnBurstiness)
-register("bound-moves/1", ExactMoves)
-register("minibatch-moves/1", MinibatchMoves)
 register("printed-moves/1", PrintedMoves)
 register("rejections/1", Rejections)
 register("tree-edits/1", TreeEdits)
@@ -229,8 +223,6 @@ register(
 )
 register("cross-fitted-trials/1", CrossFittedTrials)
 register("held-out-trial/1", Trial)
-register("bound-trials/1", BoundTrials)
-register("bound-trial/1", Run)
 register("broadcast/1", Broadcast)
 register("row-broadcast/1", LastBroadcast)
 register("row-assignments/1", Memo)

@@ -30,7 +30,6 @@ from checks.failures import fit_updates
 from checks.states import differences, learned
 from checks.test_failed_calls import check_usable
 from skbnp.estimators import SplitMerge
-from skbnp.models.hdp.moves import structure as hdp_moves
 
 MAIN = threading.main_thread().ident
 #: Learned between passes, a step that is complete by itself.
@@ -199,12 +198,10 @@ def interrupt_moves(estimator, n_jobs):
     Each is a complete step by itself, so there is no twin to compare with.
     """
     X, result = rows_of(estimator, topic_counts(24, 12)), []
-    hdp_moves.MOST_INIT = 0.9
-    moves = SplitMerge(
-        criterion="bound", trial_warm_up=1, trial_passes=1, prune_mass=5.0
-    )
-    if criterion(estimator) == "log_predictive":
-        moves = SplitMerge(prune_tokens=100.0)  # so that topics end
+    moves = SplitMerge(prune_tokens=100.0)  # so that topics end
+    if getattr(estimator, "variational_family", "") == "mean_field":
+        is_online = estimator.learning_method == "online"
+        moves = SplitMerge.paper() if is_online else moves
     n_passes = 3 if is_tree(estimator) else 10
     estimator = fresh(estimator, split_merge=moves, n_jobs=n_jobs, max_iter=n_passes)
     places = [p for p in list_lines(estimator, "fit", X, MOVING) if p[2] == 0]
@@ -261,24 +258,20 @@ WATCHED = {
 
 #: And those in which moves change a model.
 MOVING = {
-    ("bound_trials.py", "steps"),
-    ("bound_trials.py", "_propose"),
-    ("bound_trials.py", "_birth"),
-    ("bound_trials.py", "_death"),
-    ("bound_trials.py", "_decide"),
     ("engine.py", "steps"),
     ("engine.py", "learn_round"),
     ("memory.py", "end_pass"),
     ("structure.py", "end_round"),
     ("structure.py", "end_pass"),
-    ("structure.py", "_merge"),
     ("held_out.py", "end_round"),
     ("held_out.py", "end_pass"),
     ("held_out.py", "prune"),
     ("posterior.py", "adopt"),
-    ("minibatch.py", "merge"),
-    ("minibatch.py", "prune"),
-    ("minibatch.py", "split"),
+    ("printed.py", "end_local_step"),
+    ("printed.py", "end_round"),
+    ("printed.py", "_merge"),
+    ("printed.py", "_split"),
+    ("printed.py", "split_topic"),
     ("posterior.py", "apply"),
     ("memory.py", "stochastic_update"),
     ("memory.py", "_updated"),

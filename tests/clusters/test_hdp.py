@@ -182,11 +182,10 @@ def test_fits_of_both_kinds_predict_alike():
 
 
 def test_what_needs_the_memory_of_documents_is_refused(counts):
-    bound = SplitMerge(criterion="bound")
     with pytest.raises(ValueError, match="memoized"):
         HDP(learning_method="memoized").fit(counts)
-    with pytest.raises(ValueError, match=r"shards.*held_out"):
-        HDP(variational_family="mean_field", split_merge=bound).fit(counts)
+    with pytest.raises(ValueError, match="whole minibatches"):
+        HDP(variational_family="mean_field", split_merge=SplitMerge.paper()).fit(counts)
     assert not hasattr(HDP(), "partial_fit")
 
 

@@ -39,7 +39,7 @@ FEW = {
     "mean-field HDP": HDP(
         5,
         variational_family="mean_field",
-        split_merge=SplitMerge(criterion="bound"),
+        split_merge=SplitMerge.paper(),
         max_iter=2,
         random_state=0,
     ),

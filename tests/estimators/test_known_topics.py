@@ -45,12 +45,6 @@ FITS = {
     "HDP-batch": lambda **p: hdp("collapsed", "batch", **p),
     "HDP-mean-field-online": lambda **p: hdp("mean_field", "online", **p),
     "HDP-mean-field-memoized": lambda **p: hdp("mean_field", "memoized", **p),
-    "HDP-bound": lambda **p: hdp(
-        "mean_field", "memoized", split_merge=SplitMerge(criterion="bound"), **p
-    ),
-    "HDP-bound-online": lambda **p: hdp(
-        "mean_field", "online", split_merge=SplitMerge(criterion="bound"), **p
-    ),
     "HDP-paper": lambda **p: hdp(
         "mean_field", "online", split_merge=SplitMerge.paper(), **p
     ).set_params(warm_up=0),
@@ -81,7 +75,7 @@ def test_frozen_topics_stay_and_the_others_are_found(name):
     assert_array_equal(fit.components_[:N_GIVEN], given)
     assert_array_equal(fit.component_ids_[:N_GIVEN], np.arange(N_GIVEN))
     best = cosines(topics[N_GIVEN:], fit.topic_word_distr_[N_GIVEN:]).max(axis=1)
-    floor = 0.8 if name in ("HDP-paper", "HDP-bound-online") else 0.95
+    floor = 0.8 if name == "HDP-paper" else 0.95
     assert best.min() > floor
     weights = fit.topic_weights_[:N_GIVEN]
     assert weights.min() > 0.02

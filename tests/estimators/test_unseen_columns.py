@@ -16,18 +16,17 @@ from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge, _nested_crp
 from skbnp.inference.trials import bound_of
 
-BOUND = SplitMerge(criterion="bound")
+PAPER = SplitMerge.paper()
 MODELS = [
     HDP(8, max_iter=30, random_state=0),
     HDP(8, learning_method="memoized", max_iter=20, random_state=0),
     HDP(8, init="random", split_merge=False, max_iter=4, random_state=0),
     HDP(8, variational_family="mean_field", max_iter=30, random_state=0),
-    HDP(8, variational_family="mean_field", split_merge=BOUND, random_state=0),
+    HDP(8, variational_family="mean_field", split_merge=PAPER, random_state=0),
     HDP(
         8,
         variational_family="mean_field",
         learning_method="batch",
-        split_merge=BOUND,
         max_iter=40,
         random_state=0,
     ),
@@ -38,8 +37,8 @@ NAMES = [
     "memoized",
     "random",
     "mean_field",
-    "bound",
-    "births",
+    "paper",
+    "batch",
     "sticks",
 ]
 X = sp.csr_array(make_bars(100, random_state=0).data, dtype=float)
@@ -94,11 +93,14 @@ FLAT = [
             4,
             variational_family="mean_field",
             learning_method=learning_method,
-            split_merge=SplitMerge(criterion="bound", births=False),
+            split_merge=moves,
             max_iter=20,
             random_state=0,
         )
-        for learning_method in ("online", "memoized")
+        for learning_method, moves in (
+            ("online", PAPER),
+            ("memoized", SplitMerge(births=False)),
+        )
     ),
 ]
 

@@ -1,14 +1,14 @@
 """Learning with memory: the bound is that of all documents, whatever has happened."""
 
 import copy
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from checks.states import assert_same, differences
+from checks.states import assert_same
 from reference import hdp_direct as reference
 from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.inference.engine import Learner
@@ -17,32 +17,15 @@ from skbnp.inference.monitor import Monitor, discarding, new_history
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, LocalStop
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
-from skbnp.models.hdp.bound_trials import BoundTrials, Run
 from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.memory import (
-    MeanFieldCache,
-    Memo,
-    doc_topic,
-    refreshed,
-    resummed,
-)
+from skbnp.models.hdp.memory import MeanFieldCache, refreshed, resummed
 from skbnp.models.hdp.model import DirectHDP, HDPState
-from skbnp.models.hdp.moves import merge as hdp_merge
+from skbnp.models.hdp.moves.held_out import EndUnused
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.moves.structure import ExactMoves
 from skbnp.models.hdp.posterior import HDPPosterior
 
-MOVES = SplitMerge(
-    criterion="bound",
-    prune_mass=1.0,
-    trial_warm_up=1,
-    trial_passes=2,
-    max_rejections=9,
-)
-
-
-def bound_trials(learner, n_passes):
-    return BoundTrials(Run(learner), MOVES, n_passes)
+#: Topics end that no document uses.
+MOVES = SplitMerge(prune_tokens=1e-9)
 
 
 class Recorder:
@@ -100,23 +83,12 @@ class Recorder:
         for record in self.records[id(posterior)].values():
             r, ids, n_seen = record
             for entry in posterior.lineage[n_seen:]:
-                if entry.kind == "merge":
-                    target, source = (ids.index(name) for name in entry.parents)
-                    r[:, target] += r[:, source]
-                    r, ids = without(r, ids, source)
-                elif entry.kind == "prune":
+                if entry.kind == "prune":
                     column = ids.index(entry.parents[0])
                     r, ids = without(r, ids, column)
             assert sorted(ids) == sorted(posterior.ids.tolist())
             order = [ids.index(name) for name in posterior.ids.tolist()]
             record[:] = r[:, order], posterior.ids.tolist(), len(posterior.lineage)
-
-    def adopt(self, posterior, candidate):
-        """The records of a candidate become those of the posterior."""
-        self.follow(candidate)
-        self.records[id(posterior)] = self.records.pop(id(candidate))
-        for record in self.records[id(posterior)].values():
-            record[2] = len(posterior.lineage)
 
     def recomputed(self, posterior):
         """Bound of all recorded documents from scratch, nats."""
@@ -183,7 +155,7 @@ def learner(
         schedule,
         recorder,
         MeanFieldCache(max(warm_up, 1)),
-        NO_MOVES if moves is None else ExactMoves(moves),
+        NO_MOVES if moves is None else EndUnused(moves),
         warm_up=warm_up * n_docs,
     )
 
@@ -222,7 +194,8 @@ def check_global_stats(learner):
         global_stats.topic_words.dense(), dense.dense(), rtol=1e-9, atol=1e-9
     )
     assert_allclose(global_stats.topic_words.total, dense.total, rtol=1e-9, atol=1e-9)
-    assert_allclose(doc_topic(memos).sum(axis=0), dense.total, rtol=1e-9, atol=1e-9)
+    tokens = sum(memo.doc_topic.sum(axis=0) for memo in memos)
+    assert_allclose(tokens, dense.total, rtol=1e-9, atol=1e-9)
 
 
 def check_never_falls(trace):
@@ -236,53 +209,12 @@ def check_never_falls(trace):
 @pytest.mark.parametrize("case", range(3))
 @pytest.mark.parametrize("learn", [False, True])
 def test_bound_after_any_passes_is_that_of_all_documents(case, learn, seed):
-    """Merges and prunes on the way; several batches, and one."""
+    """Topics end on the way; several batches, and one."""
     rng = np.random.default_rng([seed, case])
     one = learner(rng, 3 + case, batch_size=(5, 7, 100)[case % 3], learn=learn)
     for _ in passes(one, 6):
         check_exact(one)
         check_global_stats(one)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", [1, 2])
-def test_bound_through_trials_is_that_of_all_documents(case, seed):
-    """Births, deaths, their merges; those kept and those rejected."""
-    rng = np.random.default_rng([seed, case, 1])
-    one = learner(rng, (1, 3, 9, 15)[case], warm_up=case % 2)
-    trials, candidate_posterior = bound_trials(one, 40), None
-    for _ in passes(trials, 40):
-        if trials.learner is not one:
-            posterior = trials.posterior
-            one.local_step.adopt(posterior, candidate_posterior)
-            one = trials.learner
-        if one.cache.is_complete:
-            check_exact(one)
-            check_global_stats(one)
-        if trials.candidate is not None:
-            candidate = trials.candidate.learner
-            candidate_posterior = candidate.posterior
-            if candidate.cache.is_complete and candidate.local_step.records.get(
-                id(candidate_posterior)
-            ):
-                check_exact(candidate)
-    assert trials.n_trials > 1
-
-
-def test_the_check_of_the_bound_tells_a_merge_without_its_loss(seed, monkeypatch):
-    merged = Memo.merged
-    monkeypatch.setattr(
-        Memo, "merged", lambda memo, pairs, losses: merged(memo, pairs, 0.99 * losses)
-    )
-    result = 0
-    for case in range(8):
-        one = learner(np.random.default_rng([seed, case]), 3 + case)
-        try:
-            for _ in passes(one, 6):
-                check_exact(one)
-        except AssertionError:
-            result += 1
-    assert result > 0
 
 
 # Ascent -------------------------------------------------------------------------------
@@ -296,15 +228,6 @@ def test_the_bound_never_falls_from_exact_pass_to_exact_pass(case, learn, moves,
     one = learner(rng, 2 + case, learn=learn, moves=moves, batch_size=5)
     trace = [bound_of(one.posterior) for exact in passes(one, 8) if exact]
     assert len(trace) == 7
-    check_never_falls(trace)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", range(2))
-def test_the_bound_never_falls_through_trials(case, seed):
-    rng = np.random.default_rng([seed, case])
-    trials = bound_trials(learner(rng, 1 + 4 * case), 40)
-    trace = [trials.run.bound for _ in passes(trials, 40)][1:]
     check_never_falls(trace)
 
 
@@ -325,38 +248,6 @@ def test_no_visit_lowers_the_bound_whatever_the_order(case, seed):
     assert trace[-1] <= exact + 1e-9 * abs(exact)  # stale tangents lie below
 
 
-# Merges -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("case", range(12))
-def test_gain_of_a_merge_is_the_difference_of_two_objectives(case, seed, monkeypatch):
-    """Several batches, tangents refreshed; the sum over disjoint pairs."""
-    rng = np.random.default_rng([seed, case])
-    one = learner(rng, 8, batch_size=(4, 9, 100)[case % 3])
-    list(passes(one, 1))
-    best, gains, before = hdp_merge.best_disjoint, [], []
-
-    def chosen(pairs, gain):
-        """All disjoint pairs whose gain is known, whatever it is."""
-        order = best(pairs, np.where(np.isfinite(gain), 1e9 + np.array(gain), -1.0))
-        gains.append(sum(gain[index] for index in order))
-        before.append(one.local_step.recomputed(one.posterior))
-        return order
-
-    monkeypatch.setattr(hdp_merge, "best_disjoint", chosen)
-    # A pass and its end by hand: no update between the two objectives.
-    for round in one.schedule.one_pass(1):
-        one.learn_round(round, discarding())
-    posterior, memory = one.posterior, one.cache
-    posterior.global_stats, memory.memos = refreshed(posterior, memory.memos)
-    assert len(one.moves.pairs) > 0
-    assert one.moves._merge(one) > 0
-    posterior.global_stats, memory.memos = refreshed(posterior, memory.memos)
-    after = one.local_step.recomputed(one.posterior)
-    assert abs(after - before[0] - gains[0]) <= 1e-8 * max(abs(gains[0]), 1.0)
-    assert_allclose(bound_of(one.posterior), after, rtol=1e-9)
-
-
 # Relations ----------------------------------------------------------------------------
 
 
@@ -369,95 +260,9 @@ def test_one_batch_is_batch_learning(seed):
     ):
         one = learner(np.random.default_rng(seed), 6)
         one.schedule = schedule
-        trials = bound_trials(one, 15)
-        list(passes(trials, 15))
-        traces.append((trials.posterior, trials.run.bound))
+        list(passes(one, 15))
+        traces.append((one.posterior, bound_of(one.posterior)))
     assert_same(*traces)
-
-
-# Trials -------------------------------------------------------------------------------
-
-
-def next_trial(trials, monitor):
-    """Learn until a trial begins."""
-    while trials.candidate is None:
-        trials.one_pass(monitor)
-    return trials.candidate
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", range(2))
-def test_a_rejected_trial_changes_no_bit(case, seed):
-    trials = bound_trials(learner(np.random.default_rng([seed, case]), 5), 60)
-    monitor = Monitor(new_history())
-    for _ in range(3):
-        candidate = next_trial(trials, monitor)
-        learner_of_candidate = candidate.learner
-        records, plain = (
-            learner_of_candidate.local_step,
-            learner_of_candidate.local_step.local_step,
-        )
-        learner_of_candidate.local_step = plain
-        posterior, one = snapshot_of(trials.posterior), trials.learner
-        memos, pairs = copy.deepcopy(one.cache.memos), list(one.moves.pairs)
-        while trials.candidate is not None:
-            candidate.bound = -np.inf
-            candidate.rise = np.inf
-            if trials.candidate_passes == 1:
-                # It may learn what it will, and is lost.
-                candidate.learner.one_pass(discarding())
-                candidate.bound = -np.inf
-                trials.candidate, trials.candidate_passes = candidate, 0
-                trials._decide(candidate, monitor)
-            else:
-                trials.one_pass(monitor)
-        assert trials.learner is one
-        assert one.local_step is records
-        assert_same(posterior, snapshot_of(trials.posterior))
-        assert_same(memos, one.cache.memos)
-        assert pairs == one.moves.pairs
-        trials.run.rise = np.inf
-        trials.one_pass(monitor)
-        assert trials.n_rejected >= 1
-
-
-def snapshot_of(posterior):
-    return copy.deepcopy(posterior)
-
-
-def test_the_comparison_of_bits_tells_a_learning_rival(seed):
-    """A candidate that shares its totals with the posterior."""
-    trials = bound_trials(learner(np.random.default_rng(seed), 5), 60)
-    candidate = next_trial(trials, Monitor(new_history())).learner
-    before = snapshot_of(trials.posterior)
-    candidate.posterior.global_stats.topic_words.decay(0.5)
-    assert not list(differences(before, trials.posterior))
-    trials.posterior.copy().global_stats.topic_words.decay(0.5)
-    assert not list(differences(before, trials.posterior))
-    replace(trials.posterior).global_stats.topic_words.decay(0.5)
-    assert list(differences(before, trials.posterior))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", range(2))
-def test_an_accepted_trial_is_recorded_and_better(case, seed):
-    trials = bound_trials(learner(np.random.default_rng([seed, case]), 1), 60)
-    monitor, n_accepted, ever = Monitor(new_history()), 0, {0}
-    for _ in range(60):
-        one, log, bound = trials.learner, trials.posterior.lineage, trials.run.bound
-        trials.one_pass(monitor)
-        if trials.learner is not one:
-            n_accepted += 1
-            assert trials.run.bound > bound
-            assert trials.posterior.lineage[: len(log)] == log
-            fresh = trials.posterior.lineage[len(log) :]
-            born = [e.children[0] for e in fresh if e.kind == "birth"]
-            assert ever.isdisjoint(born)
-            ever |= set(born)
-            assert {e.step for e in fresh} == {trials.posterior.n_steps}
-        check_lineage(trials.posterior)
-    assert n_accepted > 0
-    assert monitor.history["n_births"][-1] == trials.posterior.n_moves["n_births"] > 0
 
 
 def check_lineage(posterior):
@@ -487,29 +292,6 @@ def test_a_topic_that_was_born_merged_and_ended_leaves_a_consistent_log(seed):
     ]
     posterior.adopt(candidate, discarding())
     check_lineage(posterior)
-
-
-@pytest.mark.long
-def test_no_trial_begins_that_could_not_end(seed):
-    for n_passes in range(1, 12):
-        trials = bound_trials(learner(np.random.default_rng(seed), 2), n_passes)
-        list(passes(trials, n_passes))
-        assert trials.candidate is None
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("limit", [1, 5])
-def test_trials_stay_within_the_limit(limit, seed):
-    rng = np.random.default_rng(seed)
-    one = learner(rng, 1)
-    one.posterior.max_components = limit
-    trials, sizes = bound_trials(one, 40), set()
-    for _ in passes(trials, 40):
-        sizes.add(trials.posterior.state.n_components)
-        if trials.candidate is not None:
-            sizes.add(trials.candidate.learner.posterior.state.n_components)
-    assert max(sizes) <= limit
-    assert trials.n_trials > 0
 
 
 # Memos --------------------------------------------------------------------------------
@@ -574,11 +356,3 @@ def test_a_merged_memo_adds_columns(seed):
     gone = memo.without([1, 4])
     assert_array_equal(gone.doc_topic.toarray(), old[:, [0, 3, 2]])
     assert_array_equal(gone.stats.entropy, entropy[[0, 3, 2]])
-
-
-def test_ids_of_pairs_survive_a_change_of_columns(seed):
-    """Pairs are kept by id: a merge in between moves columns."""
-    one = learner(np.random.default_rng(seed), 8)
-    list(passes(one, 2))
-    for pair in one.moves.pairs:
-        assert set(pair) <= set(one.posterior.ids.tolist())

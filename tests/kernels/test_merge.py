@@ -50,7 +50,7 @@ class Documents:
 
 def run(docs, pairs, sums=None, **changes):
     """Call the kernel; `changes` replace arguments by name."""
-    sums = np.zeros((len(pairs), 3)) if sums is None else sums
+    sums = np.zeros((len(pairs), 2)) if sums is None else sums
     arguments = {
         "indptr": np.searchsorted(docs.rows, np.arange(len(docs.counts) + 1)),
         "words": docs.words,
@@ -107,14 +107,14 @@ def test_the_twin_tells_a_wrong_argument(name, seed):
 def test_sums_are_added_to_what_was_there():
     docs = Documents(np.random.default_rng(0), 4)
     pairs = every_pair(4)
-    begin = np.arange(18.0).reshape(6, 3)
+    begin = np.arange(12.0).reshape(6, 2)
     assert_allclose(run(docs, pairs, begin.copy()) - begin, run(docs, pairs))
 
 
 def test_parts_of_a_corpus_add_up():
     """Documents one after another, or a few at a time."""
     docs, pairs = Documents(np.random.default_rng(0), 4), every_pair(4)
-    total, resp = np.zeros((6, 3)), docs.resp
+    total, resp = np.zeros((6, 2)), docs.resp
     for row, (one, other) in enumerate(pairs):
         for doc in range(9):
             total[row] += reference.merge_sums(
@@ -128,8 +128,8 @@ def test_parts_of_a_corpus_add_up():
     [
         {"doc_topic": np.zeros((8, 4))},
         {"doc_weights": np.zeros((8, 4))},
-        {"sums": np.zeros((6, 2))},
-        {"sums": np.zeros((5, 3))},
+        {"sums": np.zeros((6, 3))},
+        {"sums": np.zeros((5, 2))},
     ],
     ids=["doc_topic", "doc_weights", "columns", "rows"],
 )

@@ -29,7 +29,6 @@ from skbnp.models.hdp.model import (
     update_doc_concentration,
     update_weights,
 )
-from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.rows.batch import Batch
 
@@ -633,17 +632,6 @@ def test_steps_leave_the_boosts_of_known_topics(kind, seed):
     assert_allclose(words.total, words.dense().sum(axis=0), rtol=1e-9)
     words.incremental_update(fresh, fresh)
     assert_allclose(words.dense(), before, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("kind", ["seeds", "whole"])
-def test_the_gain_of_a_merge_into_a_known_topic_is_that_of_the_words(kind, seed):
-    rng = np.random.default_rng(seed)
-    posterior = known_posterior(rng, 12, kind)
-    words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
-    gain = hdp_merge.words_gain(words, eta, 0, 1)
-    before = log_marginal(words, eta).sum()
-    words.merge([(1, 0)])
-    assert_allclose(gain, log_marginal(words, eta).sum() - before, rtol=1e-8)
 
 
 def test_known_topics_keep_their_columns_when_others_end(seed):

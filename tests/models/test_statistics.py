@@ -20,7 +20,7 @@ from skbnp.components.word_topics import (
     remaining,
 )
 from skbnp.distributions.dirichlet import log_growth
-from skbnp.kernels._word_topics import growth, joint_growth
+from skbnp.kernels._word_topics import growth
 
 N_WORDS, N_TOPICS = 30, 4
 RTOL = 1e-12
@@ -151,7 +151,6 @@ def test_copies_are_equal_and_independent(duplicate):
         lambda store: store.column(1),
         lambda store: store.entries(word_rows([1], np.ones((1, 2)))),
         lambda store: store.growth(0.1),
-        lambda store: store.joint_growth(0.1, 0, 1),
         lambda store: store.weights(np.arange(4), store.total, 0.1, Weighting.MEAN),
         lambda store: store.weights(
             np.arange(4), store.total, 0.1, Weighting.MEAN, stays_shared=True
@@ -216,27 +215,8 @@ def test_marginal_gain_equals_brute_force(prior, seed):
     check_marginal(by_store, seed, prior)
 
 
-@pytest.mark.parametrize("n_words", [1, 63, 64, 65, 500])
-@pytest.mark.parametrize("eta", [1e-3, 0.05, 3.0])
-def test_joint_growth_is_what_two_topics_gain_together(n_words, eta, seed):
-    rng = np.random.default_rng([seed, n_words])
-    counts = rng.gamma(0.2, 30.0, size=(n_words, 3)) * (rng.random((n_words, 3)) < 0.7)
-    store = WordTopics(4.0 * counts)
-    store.decay(0.25)
-    joint = log_growth(eta, counts[:, 0] + counts[:, 2]).sum()
-    alone = log_growth(eta, counts[:, [0, 2]]).sum()
-    for pair in ((0, 2), (2, 0)):
-        np.testing.assert_allclose(
-            store.joint_growth(eta, *pair), joint - alone, rtol=1e-11, atol=1e-11
-        )
-    assert WordTopics(counts[:, [0, 2]] * [1.0, 0.0]).joint_growth(eta, 0, 1) == 0.0
-
-
 def test_sums_over_the_table_refuse_topics_that_it_does_not_hold():
     table = np.ones((4, 2))
-    for one, other in ((-1, 0), (0, 2)):
-        with pytest.raises(ValueError, match="columns"):
-            joint_growth(table, 1.0, 0.1, one, other)
     for sizes in ((3, 3), (1, 2)):
         with pytest.raises(ValueError, match="disagree"):
             growth(table, 1.0, 0.1, *(np.zeros(n) for n in sizes))

@@ -328,13 +328,13 @@ def profile_terms(
 def merge_sums(
     counts: Array, resp: Sequence[Array], prior: Array, one: int, other: int
 ) -> Array:
-    """Loss, gain and squared gain when two topics merge, summed over documents, (3,).
+    """Loss and gain when two topics merge, summed over documents, (2,).
 
     ``counts`` (D, V), ``resp`` D arrays (V, K), ``prior`` (K,) = alpha beta_k. With
     h(r) = r log r, a document loses sum_w n_w {h(r_a + r_b) - h(r_a) - h(r_b)} of its
     entropy and gains f(x_a + x_b, N_a + N_b) - f(x_a, N_a) - f(x_b, N_b) - loss.
     """
-    sums = np.zeros(3)
+    sums = np.zeros(2)
     for row, part in zip(counts, resp, strict=True):
         loss = 0.0
         for word in np.flatnonzero(row):
@@ -345,7 +345,7 @@ def merge_sums(
         first, second = row @ part[:, one], row @ part[:, other]
         gain = log_rising(prior[one] + prior[other], first + second) - loss
         gain -= log_rising(prior[one], first) + log_rising(prior[other], second)
-        sums += loss, gain, gain**2
+        sums += loss, gain
     return sums
 
 

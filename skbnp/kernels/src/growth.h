@@ -21,19 +21,6 @@ SKBNP_INLINE void grow_row(ptrdiff_t n, const double *restrict counts, double sc
     }
 }
 
-/* g(a + b) - g(a) - g(b). */
-SKBNP_INLINE void joint_gains(ptrdiff_t n, const double *one, const double *other,
-                              double eta, double nothing, double *gain)
-{
-    SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t i = 0; i < n; i++) {
-        double digamma;
-        gain[i] = log_gamma(eta + (one[i] + other[i]), &digamma) + nothing;
-        gain[i] -= log_gamma(eta + one[i], &digamma);
-        gain[i] -= log_gamma(eta + other[i], &digamma);
-    }
-}
-
 /* Of a binomial number of a given mean and variance: the probability that it is not zero,
    its mean and variance then. */
 SKBNP_INLINE double where_some(double mean, double variance, double *others,

@@ -36,7 +36,6 @@ class Memo:
     stats: HDPStats[WordRows]
     doc_topic: sp.csr_array  # (n_docs, K) N
     n_tokens: Array  # (n_docs,)
-    losses: Array  # (n_pairs,) of entropy if the pairs that were compared merge, nats
 
     def merged(self, pairs: Pairs, losses: Array) -> "Memo":
         """Add topics of pairs (source, target); subtract their `losses` of entropy."""
@@ -73,11 +72,6 @@ def dropped(stats: TopicStatsT, gone: Sequence[int], pairs: Pairs = ()) -> Topic
     order, moved = remaining(n_topics, gone), _moved(n_topics, pairs, gone)
     words = WordRows(rows.words, sp.csr_array(rows.values @ moved))
     return replace(stats.with_columns(itemgetter(order)), topic_words=words)
-
-
-def doc_topic(memos: Iterable[Memo]) -> sp.csc_array:
-    """Expected counts of all documents, (n_docs, K)."""
-    return sp.csc_array(sp.vstack([memo.doc_topic for memo in memos]))
 
 
 def refreshed(
@@ -123,19 +117,12 @@ def resummed(parts: Iterable[WordStats], global_stats: WordTopics) -> WordTopics
 class MeanFieldCache(Remembered[Collected, Memo]):
     """Cache that the exact bound needs; with one part this is the batch algorithm."""
 
-    def copy(self) -> "MeanFieldCache":
-        """Return an independent copy."""
-        return MeanFieldCache(self.n_forgetful, self.n_passes, list(self.memos))
-
     def initial_local(self, part: Part) -> sp.csr_array | None:
         """Return the expected counts of the documents of a part."""
         return self.memos[part.number].doc_topic if self.is_complete else None
 
     def _memo(self, results: Collected) -> Memo:
-        losses = np.zeros(0)
-        if any(seen is not None for seen in results.seen):
-            losses = sum(seen[:, 0] for seen in results.seen)
-        return Memo(results.stats, results.doc_topic, results.n_tokens, losses)
+        return Memo(results.stats, results.doc_topic, results.n_tokens)
 
     def _recompute_sums(self, posterior: Posterior) -> None:
         """Sum the statistics of all parts again into the totals."""

@@ -1,6 +1,6 @@
-"""The posterior of an HDP with the records of its moves and trials between updates."""
+"""The posterior of an HDP with the records of its trials between updates."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,71 +15,16 @@ from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.reservoir import Reservoir
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array
 
 Totals = HDPStats[WordTopics] | CollapsedStats[WordTopics]
-Pair = tuple[int, int]
-
-#: Visits of a whole minibatch that splits may spend at once; an accepted one pays for
-#: all. So the cost of splits that nobody needs is small.
-CREDIT = 4.0
-
-
-@dataclass(slots=True)
-class Evidence:
-    """Sums of the gains of one merge over documents."""
-
-    n_docs: int = 0
-    gain: float = 0.0
-    square: float = 0.0
-    check_at: int = 1  # documents at which to decide next
-
-    def add(self, n_docs: int, sums: Array) -> None:
-        """Add the sums of gains over `n_docs` further documents."""
-        self.n_docs += n_docs
-        self.gain += sums[1]
-        self.square += sums[2]
-
-    @property
-    def is_due(self) -> bool:
-        """Whether documents have doubled since the last decision."""
-        return self.n_docs >= self.check_at
-
-    def of_corpus(self, n_docs: float) -> tuple[float, float]:
-        """Gain of a corpus of `n_docs` such documents, and its standard error."""
-        mean = self.gain / self.n_docs
-        variance = max(self.square / self.n_docs - mean**2, 0.0)
-        return n_docs * mean, n_docs * np.sqrt(variance / self.n_docs)
-
-
-@dataclass(slots=True)
-class MoveRecords:
-    """Records of moves between minibatches, by topic ids."""
-
-    # Minibatches, and documents in them, since a topic was last in use.
-    idle: dict[int, tuple[int, int]] = field(default_factory=dict)
-    pairs: dict[Pair, Evidence] = field(default_factory=dict)
-    #: Steps before which pairs are not compared again.
-    pairs_on_hold: dict[Pair, int] = field(default_factory=dict)
-    waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # (until, length)
-    credit: float = CREDIT  # for splits
-
-    def forget(self, gone: set[int]) -> None:
-        """Remove the records of ids that have changed or ended, in place."""
-        self.pairs = {p: e for p, e in self.pairs.items() if gone.isdisjoint(p)}
-        holds = self.pairs_on_hold.items()
-        self.pairs_on_hold = {p: u for p, u in holds if gone.isdisjoint(p)}
-        self.waits = {n: w for n, w in self.waits.items() if n not in gone}
-        self.idle = {n: t for n, t in self.idle.items() if n not in gone}
 
 
 @dataclass(slots=True)
 class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
-    """Globals of an HDP, and records of moves, trials and documents of a stream."""
+    """Globals of an HDP, and records of trials and documents of a stream."""
 
     trials_ended: bool = False  # of other numbers of topics
-    #: Records of moves between minibatches.
-    move_records: MoveRecords = field(default_factory=MoveRecords)
     reservoir: Reservoir | None = None  # documents of a stream that are kept
     #: Smallest and largest number of topics that predict as well as the best.
     alike: tuple[int, int] | None = None
@@ -115,27 +60,6 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
             lineage=[*self.lineage, *log],
         )
 
-    def give_known_priors(self) -> bool:
-        """Give priors of known topics to the topics of their words, in place."""
-        is_given = Posterior.give_known_priors(self)  # slots hide `super`
-        if is_given:
-            self.move_records.forget(set(self.lineage[-1].parents))
-        return is_given
-
-    def rename(self, names: Ints) -> None:
-        """Replace each id `n` by `names[n]`, in the records of moves too."""
-        Posterior.rename(self, names)  # slots hide `super`
-        old, to = self.move_records, names.tolist()
-        self.move_records = replace(
-            old,
-            idle={to[n]: times for n, times in old.idle.items()},
-            pairs={(to[k], to[n]): e for (k, n), e in old.pairs.items()},
-            pairs_on_hold={
-                (to[k], to[n]): u for (k, n), u in old.pairs_on_hold.items()
-            },
-            waits={to[n]: wait for n, wait in old.waits.items()},
-        )
-
     def adopt(
         self, candidate: "HDPPosterior", monitor: Monitor, n_logged: int | None = None
     ) -> None:
@@ -160,7 +84,6 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         with commit():
             self.replace_globals(candidate.state, candidate.global_stats)
             self.ids, self.init_fraction = candidate.ids, candidate.init_fraction
-            self.move_records = MoveRecords()  # its topics are others
             self.n_steps += 1
             self.lineage = [*self.lineage, *log]
             monitor.record(self)

@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.engine import Learner
-from skbnp.inference.posterior import Merge, apply
+from skbnp.inference.posterior import Merge, Split, apply
 from skbnp.inference.protocols import Collected, LocalResults, Moves
 from skbnp.inference.schedules import Round
 from skbnp.kernels._special import log_gamma
@@ -24,7 +24,6 @@ from skbnp.models.hdp.local import BlockVisit
 from skbnp.models.hdp.memory import Memo, refreshed
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import split as hdp_split
-from skbnp.models.hdp.moves.minibatch import split_topic
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.typing import Array
@@ -72,10 +71,7 @@ class PrintedMoves(Moves):
         pairs, state = covarying_pairs(result.doc_topic), posterior.state
         pairs = pairs[~posterior.global_stats.topic_words.is_known[pairs].any(axis=1)]
         comparison = hdp_merge.MergeComparison(pairs)
-        sums = sum(map(comparison, result.seen), np.zeros((len(pairs), 3)))
-        n_docs = len(result.n_tokens)
-        deviation = np.sqrt(np.maximum(n_docs * sums[:, 2] - sums[:, 1] ** 2, 0.0))
-        error = scale * deviation / np.sqrt(n_docs)
+        sums = sum(map(comparison, result.seen), np.zeros((len(pairs), 2)))
         gains = scale * sums[:, 1] + words_gains(
             posterior.global_stats.topic_words,
             result.stats.topic_words,
@@ -83,7 +79,6 @@ class PrintedMoves(Moves):
             state.topic_word_prior,
             pairs,
         )
-        gains[gains <= self.moves.confidence * error] = -np.inf
         chosen = hdp_merge.best_disjoint([tuple(pair) for pair in pairs], gains)
         if not chosen:
             return result
@@ -92,7 +87,7 @@ class PrintedMoves(Moves):
         apply(Merge(names), posterior)
         for source, target in names:
             self._columns[target] += self._columns.pop(source)
-        memo = Memo(result.stats, result.doc_topic, result.n_tokens, sums[:, 0])
+        memo = Memo(result.stats, result.doc_topic, result.n_tokens)
         _, (memo,) = refreshed(posterior, [memo.merged(places, sums[chosen, 0])])
         return Collected(memo.stats, result.n_tokens, result.seen, memo.doc_topic)
 
@@ -101,7 +96,7 @@ class PrintedMoves(Moves):
     ) -> None:
         """Try to split each topic in turn, until enough splits raised the bound."""
         names, n_accepted = posterior.ids.tolist(), 0
-        everyone = np.ones(len(result.n_tokens), dtype=bool)
+        n_here = len(result.n_tokens)
         for column, name in enumerate(names):
             if posterior.global_stats.topic_words.is_known[column]:
                 continue
@@ -111,21 +106,35 @@ class PrintedMoves(Moves):
             state, words = posterior.state, posterior.global_stats.topic_words
             block_hook = hdp_split.Collection(self._columns[name])
             parts = [part for block in result.seen for part in block_hook(block)]
-            joined = hdp_split.Parts.joined(parts, np.arange(len(everyone)))
+            joined = hdp_split.Parts.joined(parts)
             seen = words.seen
             parent = hdp_split.Parent.among(
                 hdp_split.Parts(seen.rows_of(joined.words), joined.rows, joined.mass),
                 float(state.doc_prior[column]),
                 words.column(column),
-                everyone,
-                n_docs,
+                (n_here, n_docs),
                 seen.n_unseen,
             )
             share = (1.0 - step) * self._weights[name] / state.topic_weights[column]
-            children = hdp_split.printed_start(parent, share, step)
-            n_accepted += split_topic(
-                self.moves, posterior, name, children, parent, parent
-            )
+            children = hdp_split.start(parent, share, step)
+            n_accepted += split_topic(posterior, name, parent, children)
+
+
+def split_topic(
+    posterior: HDPPosterior,
+    name: int,
+    parent: hdp_split.Parent,
+    children: hdp_split.Children | None,
+) -> bool:
+    """Split a topic in place if fitted children raise the bound of its documents."""
+    if children is None:
+        return False
+    eta = posterior.state.topic_word_prior
+    children = hdp_split.fit_children(parent, children, eta)
+    if not hdp_split.gain(parent, children, eta) > 0.0:
+        return False
+    apply(Split(name, posterior.n_named, children.topics, children.shares), posterior)
+    return True
 
 
 def _keep(block: BlockVisit) -> BlockVisit:

@@ -2,9 +2,8 @@
 
 The responsibilities r of the topic stay; the children share them, r' + r'' = r. (The
 paper normalises the children over all topics while the others stay frozen; then
-responsibilities do not sum to one.) The children are fitted to one half of the
-documents and judged by the exact difference of the bound on the other half: a
-difference on the documents that were fitted is biased towards splitting.
+responsibilities do not sum to one.) The exact difference of the bound judges the
+children on the documents that they are fitted to, which is biased towards splitting.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,12 +14,14 @@ from scipy.special import expit, gammaln, psi, xlogy
 
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.models.hdp.local import BlockVisit
-from skbnp.utils.typing import Array, Flags, Ints
+from skbnp.utils.typing import Array, Ints
 
 #: Sweeps over the documents with the children's topics fixed; updates of the topics.
 N_INNER, N_OUTER = 6, 4
 #: Tokens of topics below which no move is tried: gains are as small.
 NEGLIGIBLE = 1e-9
+#: Expected tokens of the corpus that each child has, at least.
+LEAST_TOKENS = 1.0
 #: Neither child takes less of the parent's weight; clipping keeps the step an ascent.
 SMALLEST_SHARE = 1e-6
 
@@ -34,11 +35,11 @@ class Parts:
     mass: Array  # (n,) n_jw r_jwk
 
     @classmethod
-    def joined(cls, parts: Sequence["Parts"], names: Ints) -> "Parts":
-        """Concatenate the parts of several blocks; `names` are row numbers."""
+    def joined(cls, parts: Sequence["Parts"]) -> "Parts":
+        """Concatenate the parts of several blocks."""
         return cls(
             np.concatenate([part.words for part in parts]),
-            names[np.concatenate([part.rows for part in parts])],
+            np.concatenate([part.rows for part in parts]),
             np.concatenate([part.mass for part in parts]),
         )
 
@@ -79,7 +80,6 @@ class Parent:
     rows: Ints  # (nnz,) document of each count
     mass: Array  # (nnz,) n_jw r_jwk
     tokens: Array  # (n_docs,) N_jk
-    n_docs: int  # documents chosen
     scale: float  # documents of the corpus over these
     n_unseen: int = 0  # other words of the vocabulary
 
@@ -89,23 +89,19 @@ class Parent:
         parts: Parts,
         prior: float,
         topic: Array,
-        chosen: Flags,
-        n_docs: float,
+        n_docs: tuple[int, float],
         n_unseen: int = 0,
     ) -> "Parent":
-        """Return the topic in the `chosen` documents, of a corpus of `n_docs`."""
-        here = chosen[parts.rows]
-        tokens = np.bincount(parts.rows[here], parts.mass[here], len(chosen))
-        n_chosen = max(int(chosen.sum()), 1)
+        """Return the topic in documents; `n_docs` here, and in the corpus."""
+        tokens = np.bincount(parts.rows, parts.mass, n_docs[0])
         return cls(
             prior=prior,
             topic=topic,
-            words=parts.words[here],
-            rows=parts.rows[here],
-            mass=parts.mass[here],
+            words=parts.words,
+            rows=parts.rows,
+            mass=parts.mass,
             tokens=tokens.astype(np.float64),
-            n_docs=n_chosen,
-            scale=n_docs / n_chosen,
+            scale=n_docs[1] / n_docs[0],
             n_unseen=n_unseen,
         )
 
@@ -118,25 +114,7 @@ class Children:
     shares: Array  # (2,) of the parent's weight
 
 
-def start(parent: Parent, kind: str, rng: np.random.Generator) -> Children | None:
-    """Initialise the children so that they differ; None if no data can tell them apart.
-
-    "doc": half of the topic against its part of a random document; "word": against the
-    words that occur with a random word more often than the topic expects; "mixed": one
-    of these at random.
-    """
-    if not parent.mass.sum() > 0.0:
-        return None
-    from_doc = rng.random() < 0.5 if kind == "mixed" else kind == "doc"
-    drawn = _of_document(parent, rng) if from_doc else _of_word(parent, rng)
-    if not drawn.sum() > 0.0:
-        return None
-    half = parent.topic.sum() / 2.0
-    topics = np.stack([parent.topic / 2.0, drawn * (half / drawn.sum())])
-    return Children(topics, np.array([0.5, 0.5]))
-
-
-def printed_start(parent: Parent, share: float, step: float) -> Children | None:
+def start(parent: Parent, share: float, step: float) -> Children | None:
     """Initialise the children as section 3.1 of the paper: as before and after a step.
 
     S' = (1 - rho) S, with a `share` of the weight, and S'' = rho S^, with the documents
@@ -153,26 +131,6 @@ def printed_start(parent: Parent, share: float, step: float) -> Children | None:
 
 def _sums(parent: Parent, mass: Array) -> Array:
     return np.bincount(parent.words, mass, len(parent.topic)).astype(np.float64)
-
-
-def _of_document(parent: Parent, rng: np.random.Generator) -> Array:
-    """The topic's part of one document, drawn by the size of that part."""
-    share = parent.tokens / parent.tokens.sum()
-    here = parent.rows == rng.choice(len(share), p=share)
-    return _sums(parent, parent.mass * here)
-
-
-def _of_word(parent: Parent, rng: np.random.Generator) -> Array:
-    """Words that occur in the same documents as one word, drawn by its mass."""
-    sums = _sums(parent, parent.mass)
-    word = rng.choice(len(sums), p=sums / sums.sum())
-    tokens = parent.tokens
-    rate = np.bincount(parent.rows, parent.mass * (parent.words == word), len(tokens))
-    rate = np.divide(rate, tokens, out=np.zeros_like(tokens), where=tokens > 0.0)
-    rate -= sums[word] / tokens.sum()
-    together = _sums(parent, parent.mass * rate[parent.rows])
-    expected = sums / sums.sum() * (tokens * rate).sum()
-    return np.maximum(together - expected, 0.0)
 
 
 def fit_children(parent: Parent, children: Children, eta: float) -> Children:
@@ -221,19 +179,16 @@ def _shares_of_tables(x: Array, tokens: Array) -> Array:
     return np.array([first, 1.0 - first])
 
 
-def gain(
-    parent: Parent, children: Children, eta: float, min_tokens: float
-) -> tuple[float, float]:
-    """Exact difference of the bound on the parent's documents, and its standard error.
+def gain(parent: Parent, children: Children, eta: float) -> float:
+    """Exact difference of the bound on the parent's documents, in nats of the corpus.
 
     The assignments of documents to the children are fitted again, the children's topics
-    are not. In nats of the corpus; minus infinity if a child has fewer than
-    `min_tokens` tokens. The error is that of drawing the documents from the corpus.
+    are not. Minus infinity if a child has fewer than `LEAST_TOKENS` tokens.
     """
     share, tokens, _ = _assign(parent, children, eta)
     in_use = parent.scale * (share * parent.mass).sum(axis=1)
-    if in_use.min() < min_tokens:
-        return -np.inf, 0.0
+    if in_use.min() < LEAST_TOKENS:
+        return -np.inf
     per_token = (share * _log_phi(children.topics, parent, eta)).sum(axis=0)
     per_token -= _log_phi(parent.topic[None], parent, eta)[0]
     per_token -= xlogy(share, share).sum(axis=0)
@@ -246,12 +201,7 @@ def gain(
     nothing = np.zeros((1, len(parent.topic)))
     fixed = words_term(eta, children.topics, nothing, parent.n_unseen).sum()
     fixed -= words_term(eta, parent.topic[None], nothing, parent.n_unseen).sum()
-    mean = each.sum() / parent.n_docs
-    variance = max((each**2).sum() / parent.n_docs - mean**2, 0.0)
-    return (
-        float(parent.scale * each.sum() + fixed),
-        float(parent.scale * np.sqrt(parent.n_docs * variance)),
-    )
+    return float(parent.scale * each.sum() + fixed)
 
 
 def _log_phi(topics: Array, parent: Parent, eta: float) -> Array:
