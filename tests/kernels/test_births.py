@@ -12,6 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from kernels.test_directions import PRIORS, TREE, unit
 from reference import dependent_trees as trees
 from reference import tree_births as reference
+from skbnp import DependentTrees
+from skbnp.datasets import make_dependent_trees
 from skbnp.kernels._interrupts import end_with
 from skbnp.models.dependent_trees.directions import natural_lengths
 from skbnp.models.dependent_trees.local import Memo, sum_rows
@@ -20,7 +22,6 @@ from skbnp.models.dependent_trees.moves.births import (
     LEAST_ROWS,
     N_SEEDS,
     SHARE,
-    SLACK,
     Collected,
     propose_birth,
 )
@@ -107,11 +108,12 @@ def by_position(tree, memo):
     return result
 
 
-def propose(state, stats, collected, seed, n_rounds):
+def propose(state, stats, collected, seed, n_rounds, least_gain=-10.0):
     naturals = Naturals.of(state, PRIORS).by_position(state.tree)
     rng = np.random.default_rng(seed)
     moves = EpochMoves(birth_rounds=n_rounds)
-    return propose_birth(state, stats, PRIORS, naturals, collected, moves, rng)
+    given = state, stats, PRIORS, naturals, collected, moves
+    return propose_birth(*given, least_gain, rng)
 
 
 def find_by_twin(near, state, collected, q, seed, n_rounds):
@@ -136,7 +138,7 @@ def test_births_are_those_of_the_twin(dimension, target, n_rounds, seed):
     result = propose(state, stats, collected, seed, n_rounds)
     given = state, collected, q, seed, n_rounds
     gain, after = find_by_twin(near, *given)
-    assert (result is None) == (gain <= -SLACK)
+    assert (result is None) == (gain <= -10.0)
     if result is None:
         return
     assert_allclose(result.gain, gain, rtol=3e-8, atol=5e-7)
@@ -167,16 +169,15 @@ def test_seeds_are_drawn_by_how_far_they_are(seed, monkeypatch):
     assert len({one.gain for one in result if one is not None}) > 1
 
 
-def test_the_best_seed_is_taken(seed, monkeypatch):
+def test_the_best_seed_is_taken(seed):
     state, stats, collected = epoch_with_rows(seed, 30, 1)
 
     def gain_of(uniforms):
         rng = SimpleNamespace(random=lambda n: np.array(uniforms))
         naturals = Naturals.of(state, PRIORS).by_position(state.tree)
         given = state, stats, PRIORS, naturals, collected, EpochMoves()
-        return propose_birth(*given, rng).gain
+        return propose_birth(*given, -np.inf, rng).gain
 
-    monkeypatch.setattr(births, "SLACK", np.inf)
     uniforms = np.random.default_rng(seed).random(6)
     alone = [gain_of([uniform]) for uniform in uniforms]
     assert (
@@ -185,6 +186,13 @@ def test_the_best_seed_is_taken(seed, monkeypatch):
         == max(alone)
         > min(alone)
     )
+
+
+def test_births_gain_more_than_the_least(seed):
+    state, stats, collected = epoch_with_rows(seed, 30, 1)
+    gain = propose(state, stats, collected, seed, 10).gain
+    assert propose(state, stats, collected, seed, 10, gain) is None
+    assert propose(state, stats, collected, seed, 10, gain - 1e-9).gain == gain
 
 
 def test_many_rows_look_for_interrupts():
@@ -202,3 +210,12 @@ def test_many_rows_look_for_interrupts():
     thread.start()
     thread.join()
     assert seen
+
+
+@pytest.mark.long
+def test_a_topic_is_found_by_one_of_several_seeds(monkeypatch):
+    corpus = make_dependent_trees(200, n_epochs=50, past_weight=3.0, random_state=1108)
+    X = corpus.data[corpus.epochs == 0]
+    assert DependentTrees(random_state=1108).fit(X).n_components_ == 10
+    monkeypatch.setattr(births, "FIRST_SEEDS", 1)
+    assert DependentTrees(random_state=1108).fit(X).n_components_ == 9

@@ -188,17 +188,14 @@ def _propose_births(
         for target, rows in zip(targets, lists, strict=True)
     ]
     naturals = Naturals.of(state, model.priors).by_position(tree)
+    given = state, stats, model.priors, naturals
 
-    def propose(given: tuple[births.Collected, np.random.Generator]):
-        one, own = given
-        return births.propose_birth(
-            state, stats, model.priors, naturals, one, moves, own
-        )
+    def propose(one: tuple[births.Collected, np.random.Generator]):
+        return births.propose_birth(*given, one[0], moves, model.least_gain, one[1])
 
     streams = rng.spawn(len(collected))
     result = run(propose, list(zip(collected, streams, strict=True)))
-    gaining = [one for one in result if one is not None and one.gain > model.least_gain]
-    return sorted(gaining, key=lambda one: -one.gain)
+    return sorted(filter(None, result), key=lambda one: -one.gain)
 
 
 def _with_births(start: Assigned, proposals: list[births.Proposed]) -> Assigned:

@@ -291,7 +291,7 @@ def propose(learner, target):
     streams = map(np.random.default_rng, range(5))
     naturals = Naturals.of(state, PRIORS).by_position(state.tree)
     result = [
-        propose_birth(state, stats, PRIORS, naturals, chosen, EpochMoves(), rng)
+        propose_birth(state, stats, PRIORS, naturals, chosen, EpochMoves(), -10.0, rng)
         for rng in streams
     ]
     return max(filter(None, result), key=lambda one: one.gain, default=None)

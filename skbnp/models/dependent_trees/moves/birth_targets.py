@@ -48,6 +48,8 @@ def propose_births(
     seed_entropy, n_steps = posterior.seed_entropy, posterior.n_steps
     gathered = cache.gather(targets.tolist(), len(tree), n_steps, moves.birth_rows)
     naturals = Naturals.of(state, priors).by_position(tree)
+    is_printed = moves.algorithm == "paper"  # births then need not raise the bound
+    least_gain = -np.inf if is_printed else posterior.model.least_gain
 
     def propose_of(unit: int) -> list[births.Proposed]:
         """Proposals of the targets of one unit; sent to processes: without learner."""
@@ -56,7 +58,7 @@ def propose_births(
             if one.target % N_UNITS == unit:
                 rng = stream(seed_entropy, Purpose.MOVE, n_steps, one.target)
                 proposal = births.propose_birth(
-                    state, stats, priors, naturals, one, moves, rng
+                    state, stats, priors, naturals, one, moves, least_gain, rng
                 )
                 if proposal is not None:
                     proposals.append(proposal)

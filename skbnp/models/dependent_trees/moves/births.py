@@ -34,9 +34,6 @@ from skbnp.utils.typing import Ints
 N_SEEDS, FIRST_SEEDS = 2, 4
 #: Share of the collected rows that it begins from, the nearest, and the least of them.
 SHARE, LEAST_ROWS = 0.3, 2
-#: Nats that a birth may lose, if exchanges, new parents and priors make up for them.
-SLACK = 10.0
-
 
 #: Rows of births, increasing, and their assignments after these.
 Joined = tuple[Ints, Memo]
@@ -125,12 +122,13 @@ def propose_birth(
     naturals: Naturals,
     collected: Collected,
     moves: EpochMoves,
+    least_gain: float,
     rng: np.random.Generator,
 ) -> Proposed | None:
     """Propose a new child of a target, which takes some of its rows.
 
-    None if the bound falls by `SLACK` nats, which the paper does not require, or if the
-    child has less than one row. The sticks must have followed the masses
+    None if the bound does not rise by more than `least_gain`, in nats, or if the child
+    has less than one row. The sticks must have followed the masses
     (`update_sticks`); `naturals` go by position. The child's id is the next one of the
     tree. Time O(V) for the target and each of its children; O(n_nodes), and of the
     words of the rows, for each round of each seed.
@@ -170,7 +168,7 @@ def propose_birth(
         weights,
         expansion(state.dimension),
     )
-    if gain <= (-np.inf if moves.algorithm == "paper" else -SLACK):
+    if gain <= least_gain:
         return None
     nodes = np.where(weights > 0.0, tree.ids[places], -1).astype(np.int32)
     assignments = replace(memo, nodes=nodes, weights=weights)

@@ -1,8 +1,7 @@
-"""Compound moves of dependent trees: merges or births with what they entail.
+"""Compound moves of dependent trees: merges with what they entail.
 
-A merge into the parent, or the best rejected birth, gains too little by itself. It is
-judged together with moves of near nodes below other parents and with learned priors, a
-birth with exchanges of pasts as well.
+A merge into the parent gains too little by itself. It is judged together with moves of
+near nodes below other parents and with learned priors.
 """
 
 from collections.abc import Sequence
@@ -13,14 +12,11 @@ from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.moves import judging, merges
 from skbnp.models.dependent_trees.moves.attachments import propose_attachments
-from skbnp.models.dependent_trees.moves.births import Joined, Proposed, join_rows
 from skbnp.models.dependent_trees.moves.cached_products import CachedProducts
-from skbnp.models.dependent_trees.moves.exchanges import past_gains, propose_exchanges
 from skbnp.models.dependent_trees.moves.judging import nodes_of, replayed_with_priors
 from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.moves.records import Exchange, Record, replay
+from skbnp.models.dependent_trees.moves.records import Record, replay
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
-from skbnp.models.dependent_trees.state import EpochState
 
 #: Times that moves of one kind are made after a pass.
 N_TURNS = 5
@@ -30,7 +26,7 @@ KINDS = ("attachment", "birth", "exchange", "merge", "reversal")
 
 
 class CompoundMoves(judging.Judge):
-    """Merges and births with attachments, exchanges and priors that follow."""
+    """Merges with attachments and priors that follow."""
 
     def __init__(self, moves: EpochMoves):
         """Start without cached products and rejections."""
@@ -38,10 +34,6 @@ class CompoundMoves(judging.Judge):
         self.moves = moves
         self._rejections = {kind: Rejections() for kind in KINDS}
         self._products = CachedProducts()
-        # The best birth that gains too little by itself, and the state when it did.
-        self._rejected: tuple[EpochState, Proposed] | None = None
-        # Passes since the last birth.
-        self._n_without_birth = 0
 
     def _merge_rejected(self, learner: EpochLearner) -> None:
         """Judge merges of small loss together with the moves that follow."""
@@ -59,29 +51,8 @@ class CompoundMoves(judging.Judge):
                 return
             waits.add((one.merge.source, one.merge.target), n_passes)
 
-    def _retry_best_birth(self, learner: EpochLearner) -> None:
-        """Judge the best rejected birth with what follows, exchanges or not."""
-        model, state = learner.posterior.model, learner.posterior.state
-        if self._rejected is None or self._rejected[0] is not state:
-            return
-        _, proposal = self._rejected
-        birth, least_gain = proposal.birth, model.least_gain
-        joined = join_rows([proposal])
-        exchanges = self._exchanges_near(learner, birth)
-        records = [birth, *exchanges]
-        accepted = self._make_compound(learner, records, least_gain, joined)
-        if exchanges and not accepted:  # the bound may fall by them
-            accepted = self._make_compound(learner, [birth], least_gain, joined)
-        if accepted:
-            self._rejections["birth"].forget((birth.target,))
-            self._n_without_birth = 0
-
     def _make_compound(
-        self,
-        learner: EpochLearner,
-        records: Sequence[Record],
-        least: float,
-        joined: Joined = judging.NOTHING,
+        self, learner: EpochLearner, records: Sequence[Record], least: float
     ) -> bool:
         """Make moves and those that follow if the bound rises by `least`.
 
@@ -99,21 +70,10 @@ class CompoundMoves(judging.Judge):
         # Once more, as another copy of the state would have been in memory till here.
         model, state, stats = replayed_with_priors(learner, records)
         with commit():
-            self._write(learner, records, state, stats, joined)
+            self._write(learner, records, state, stats)
             learner.posterior.model = model
         self._refresh(learner)
         return True
-
-    def _exchanges_near(self, learner: EpochLearner, record: Record) -> list[Exchange]:
-        """Propose exchanges of the pasts of nodes that a move touches."""
-        posterior, priors = learner.posterior, learner.posterior.model.priors
-        if len(posterior.state.places_with_past) == 0:
-            return []
-        state, _ = judging.replayed(posterior, [record])
-        products = Products.of(state, priors, self._products.of(posterior))
-        gains = past_gains(state, products, self._products.of_pasts(state))
-        near, proposals = nodes_of([record]), propose_exchanges(state, gains)
-        return [one for one in proposals if not near.isdisjoint(nodes_of([one]))]
 
     def _attachments_near(
         self, learner: EpochLearner, near: set[int], records: Sequence[Record] = ()

@@ -5,11 +5,10 @@ ones; once this gains little, edges are reversed, or else nodes go below other p
 since they can merge with siblings alone; new nodes are tried. Moves of a kind are
 judged one by one on the same state, made together, and kept if the bound of all rows
 has risen; if not, in halves. So many moves cost one copy of the state. If all of them
-gain little, merges into parents and the best birth that gained too little by themselves
-are tried together with attachments and priors that follow, a birth with exchanges.
-Proposals that gain nothing wait for some passes; once moves gain little, all other
-parents are judged again, if the tree has changed since. The moves of the paper are
-merges and births in turn, and nothing else.
+gain little, merges into parents that gained too little by themselves are tried together
+with attachments and priors that follow. Proposals that gain nothing wait for some
+passes; once moves gain little, all other parents are judged again, if the tree has
+changed since. The moves of the paper are merges and births in turn, and nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -86,7 +85,6 @@ class TreeEdits(CompoundMoves):
                 self._in_turns(self._merge, learner)
         if self._gains_little(learner, before):
             self._merge_rejected(learner)
-            self._retry_best_birth(learner)
         if self._gains_little(learner, before) and not self._is_reviewed:
             self._review_parents(learner)
             self._is_reviewed = True
@@ -95,7 +93,6 @@ class TreeEdits(CompoundMoves):
         if {"birth", "merge", "prune"} & {record.kind for record in made}:
             self._revive_nodes(learner, before)
         self._products.clear()
-        self._rejected = None
         if made:
             self._sort(learner)
         is_settled = self._gains_little(learner, before)
@@ -113,7 +110,7 @@ class TreeEdits(CompoundMoves):
         self._merge(learner)
         self._propose_births(learner)
         self._products.clear()
-        self._present = self._rejected = None
+        self._present = None
         if len(self.records) > n_before:
             self._sort(learner)
         return True
@@ -289,13 +286,10 @@ class TreeEdits(CompoundMoves):
         targets = birth_targets.draw_targets(
             posterior, n_tries, self._rejections["birth"], learner.n_passes
         )
-        proposed = birth_targets.propose_births(learner, targets, self.moves)
-        least = -np.inf if self._is_printed else posterior.model.least_gain
-        n_better = sum(one.gain > least for one in proposed)
         n_before = len(self.records)
-        if n_better < len(proposed):
-            self._rejected = posterior.state, proposed[n_better]
-        n_births = self._apply_births(learner, proposed[:n_better])
+        n_births = self._apply_births(
+            learner, birth_targets.propose_births(learner, targets, self.moves)
+        )
         born = {one.target for one in self.records[n_before:] if isinstance(one, Birth)}
         for node in targets.tolist():
             if node in born:
