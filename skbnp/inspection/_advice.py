@@ -3,7 +3,7 @@
 from typing import Any
 
 from skbnp.inspection._chains import is_sampler
-from skbnp.utils.fitted import fitted_model, noun_of, unit_of
+from skbnp.utils.fitted import fitted_model, is_stream, noun_of, unit_of
 from skbnp.utils.mixing import has_mixed, mixing
 
 #: R-hat above which chains are too far apart to be read.
@@ -20,7 +20,12 @@ def next_steps(estimator: Any, X: Any, n_active: int) -> list[str]:
     noun, is_flat = noun_of(model), not hasattr(model, "tree_")
     steps = []
     if getattr(model, "converged_", True) is False and model.n_iter_ > 0:
-        steps.append("Increase max_iter: the fit has not converged.")
+        steps.append(
+            "Follow the score of held-out documents from call to call (HeldOutMonitor):"
+            " a stream has no last pass that could converge."
+            if is_stream(model)
+            else "Increase max_iter: the fit has not converged."
+        )
     if is_sampler(model):
         steps += _of_chains(model, noun)
     n_seen = getattr(model, "n_samples_seen_", None)

@@ -252,6 +252,7 @@ class Settings(NamedTuple):
 def consensus_of(models, X, settings: Settings, *, by_sample) -> Consensus:
     """Find the consensus of models that are fitted, or of all their samples."""
     min_recurrence, min_similarity, merge_similarity, *_ = settings
+    X = read.documents_of(X)
     columns, n_features = vocabulary(models)
     draws, owners = [], []
     for owner, (model, terms) in enumerate(zip(models, columns, strict=True)):

@@ -254,6 +254,7 @@ def topic_groups(
     is_model = hasattr(estimator, "components_") or hasattr(estimator, "get_params")
     model = read.fitted_model(estimator) if is_model else None
     components = _components(estimator, model)
+    X = read.documents_of(X)
     counts, unit = _counts(estimator, model, components, X, doc_topic)
     tokens = np.asarray(counts.sum(axis=0)).ravel()
     used = np.flatnonzero(tokens)

@@ -195,6 +195,7 @@ def topics_to_frame(
     pd = _pandas()
     _, distr = read.topics(estimator)
     names, n = read.column_names(estimator, distr.shape[1], feature_names), len(distr)
+    X = read.documents_of(X)
     ranking = rank_topics(estimator, X)
     frame = pd.DataFrame(
         {

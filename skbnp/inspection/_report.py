@@ -190,7 +190,8 @@ class _Account:
     def warnings(self) -> list[str]:
         """Return sentences on why the fit is not to be trusted as it is."""
         result = []
-        if getattr(self.model, "converged_", True) is False:
+        is_open = read.is_stream(self.model)
+        if getattr(self.model, "converged_", True) is False and not is_open:
             result.append("The fit has not converged: increase max_iter.")
         r_hats = re.findall(r"[\d.]+|inf", self.of_fit.get("R-hat", ""))
         result += [

@@ -262,6 +262,8 @@ def topic_shares(
     groups, codes = np.asarray(labels.distinct), labels.codes
     parts = _coarse(labels)
     tokens = uses_of(estimator, model, rows, epochs, parts)
+    if not any(of.sum() > 0.0 for of in tokens.samples):
+        raise ValueError("X must have a document with tokens, got none.")
     onto = copies(estimator, merge_similarity, tokens)
     uses = [shares_of_tokens(of @ onto) for of in tokens.samples]
     # Documents that no sample knows nothing of.

@@ -123,7 +123,8 @@ def course_of(model, unit):
     if hasattr(model, "n_iter_"):
         parts.append(counted(model.n_iter_, "pass", "es"))
     if hasattr(model, "converged_"):
-        parts.append("converged" if model.converged_ else "not converged")
+        how = "a stream" if read.is_stream(model) else "not converged"
+        parts.append("converged" if model.converged_ else how)
     if history.get("seconds"):
         parts.append(f"{history['seconds'][-1]:,.1f} seconds")
     if parts:

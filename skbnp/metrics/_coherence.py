@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from skbnp.utils.fitted import (
     are_named,
+    documents_of,
     fitted_model,
     is_term_lists,
     leading_columns,
+    listed_terms,
     model_rows,
 )
 from skbnp.utils.validation import StrOptions, at_least, check_counts, validate_params
@@ -125,6 +127,7 @@ def topic_coherence(
     >>> topic_coherence([["sun", "rain"], ["sun", "coal"]], texts).round(3).tolist()
     [1.0, -0.95]
     """
+    topics, X = listed_terms(topics), _listed(X)
     columns, names = leading_columns(topics, n_terms, feature_names, X)
     counted, together, n = _co_occurrences(
         topics, X, columns, names, window, feature_names
@@ -232,6 +235,16 @@ def _reference(topics: Any, X: Any, names: NDArray[np.object_] | None) -> sp.csr
     if list(own) != list(known):
         raise ValueError("X must have the columns of topics, in their order.")
     return counts
+
+
+def _listed(X: Any) -> Any:
+    """Return texts, or lists of tokens, of other containers as lists."""
+    if getattr(X, "ndim", 0) == 1 and not sp.issparse(X):
+        X = list(X)
+    is_text = isinstance(X, np.ndarray) and X.dtype.kind in "OUT" and X.size > 0
+    if is_text and isinstance(X.flat[0], str):
+        X = X.tolist()
+    return documents_of(X)
 
 
 def _are_token_lists(X: Any) -> bool:

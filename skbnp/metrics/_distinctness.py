@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from skbnp.utils.fitted import distributions, in_use, is_term_lists, leading_columns
+from skbnp.utils.fitted import (
+    distributions,
+    in_use,
+    is_term_lists,
+    leading_columns,
+    listed_terms,
+)
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import POSITIVE, UNIT, validate_params
 
@@ -58,7 +64,7 @@ def topic_diversity(topics: Any, *, n_terms: int = 25) -> float:
     >>> topic_diversity([["sun", "rain"], ["coal", "rain"]])
     0.75
     """
-    columns, _ = leading_columns(topics, n_terms)
+    columns, _ = leading_columns(listed_terms(topics), n_terms)
     terms = np.concatenate([*columns, np.zeros(0, dtype=np.intp)])
     if len(terms) == 0:
         raise ValueError("topics must have a term, got none.")
@@ -117,7 +123,7 @@ def topic_exclusivity(
     >>> topic_exclusivity(phi, n_terms=2).round(3).tolist()
     [0.669, 0.86]
     """
-    if is_term_lists(topics):
+    if is_term_lists(listed_terms(topics)):
         raise TypeError(
             "topics must be a model or an array of probabilities, got lists of terms."
         )

@@ -4,6 +4,7 @@ A model is an estimator, a Pipeline that ends in one, a fitted search, or topics
 as an array.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,15 @@ def noun_of(model):
     return "node" if hasattr(model, "tree_") else "topic"
 
 
+def is_stream(model):
+    """Whether the last update of a model was of a chunk, which is in no pass."""
+    history = getattr(model, "history_", {})
+    last = [
+        history[name][-1:] for name in ("elbo", "log_predictive") if name in history
+    ]
+    return any(value != value for values in last for value in values)
+
+
 def unit_of(model):
     """Return the unit of bounds and scores: token or row."""
     return "row" if are_directions(model) else "token"
@@ -277,6 +287,35 @@ def are_named(estimator, feature_names: ArrayLike | None = None) -> bool:
         or _pipeline_names(unwrap(estimator)) is not None
         or hasattr(model, "feature_names_in_")
     )
+
+
+def documents_of(X: Any) -> Any:
+    """Return documents that can be read once as a list; others as they are."""
+    return list(X) if isinstance(X, Iterator) else X
+
+
+def listed_terms(topics: Any) -> Any:
+    """Return terms of topics in other containers as lists; all else as it is.
+
+    Raises ValueError if topics are texts.
+    """
+    if isinstance(topics, (Iterator, Mapping)):
+        topics = list(topics.values() if isinstance(topics, Mapping) else topics)
+    values = topics.to_numpy() if hasattr(topics, "to_numpy") else topics
+    if isinstance(values, np.ndarray) and values.dtype.kind in "OUT" and values.size:
+        if isinstance(values.flat[0], (str, list, tuple, np.ndarray)):
+            topics = values.tolist()
+    are_listed = isinstance(topics, (list, tuple))
+    if isinstance(topics, str) or (
+        are_listed and any(isinstance(one, str) for one in topics)
+    ):
+        raise ValueError(
+            "topics must be a model, an array of probabilities, or lists of terms, "
+            f'[["sun", "rain"], ...], got texts: {topics[:50]!r}.'
+        )
+    if not are_listed:
+        return topics
+    return [of.tolist() if isinstance(of, np.ndarray) else of for of in topics]
 
 
 def is_term_lists(value: object) -> bool:

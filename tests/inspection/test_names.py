@@ -21,12 +21,15 @@ from skbnp.inspection import (
     LineageDisplay,
     TopicTermsDisplay,
     TopicTreeDisplay,
+    consensus_components,
     set_topic_names,
     summary,
     top_documents,
     top_terms,
+    topic_groups,
     topics_to_frame,
 )
+from skbnp.metrics import topic_coherence
 
 X = topic_counts(60, 24)
 
@@ -204,3 +207,16 @@ def test_frames_read_pipelines_and_other_models():
         assert topics_to_frame(pipeline)["name"].tolist() == ["a", "b"]
         assert "%  a: " in summary(pipeline)
     assert isinstance(frame, pd.DataFrame)
+
+
+def test_documents_that_can_be_read_once():
+    texts = ["sun rain sun", "coal oil coal", "rain sun wind"] * 40
+    hdp = HDP(2, split_merge=False, random_state=0)
+    model = make_pipeline(CountVectorizer(), hdp).fit(texts)
+    for function in (
+        lambda X: topics_to_frame(model, X=X)[["weight", "rank", "documents"]],
+        lambda X: topic_groups(model, X).weights,
+        lambda X: consensus_components([model, model], X).doc_topic_distr_,
+        lambda X: topic_coherence(model, X),
+    ):
+        assert_array_equal(function(iter(texts)), function(texts))

@@ -259,9 +259,10 @@ def test_evidence_is_of_two_topics_that_overlap_and_of_one_in_two_shapes(
     [
         np.array(["2001-01-01", "2003-01-01"], dtype="datetime64[D]"),
         pd.to_datetime(["2001-01-01", "2003-01-01"]),
+        pd.PeriodIndex(["2001", "2003"], freq="Y"),
         [datetime.date(2001, 1, 1), datetime.date(2003, 1, 1)],
     ],
-    ids=["numpy", "pandas", "date"],
+    ids=["numpy", "pandas", "period", "date"],
 )
 def test_slopes_over_dates_are_per_year(dates, two_groups):
     X, groups = two_groups
@@ -377,6 +378,14 @@ def test_figure_has_the_shares(by, two_groups):
     with pytest.raises(ValueError, match="topics must be numbers among"):
         display.plot(topics=[10**6])
     plt.close("all")
+
+
+@pytest.mark.parametrize("name", ["HDP-online", "StickBreakingHDP-online"])
+def test_documents_without_a_token_are_refused(name):
+    X = topic_counts(60, 24)
+    model = fresh(FIRST[name]).fit(X)
+    with pytest.raises(ValueError, match="must have a document with tokens"):
+        topic_shares(model, 0 * X, np.arange(60) % 2)
 
 
 def test_coordinates_are_refused():

@@ -4,13 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from arviz_stats.base import array_stats
+from sklearn.base import clone
 from sklearn.decomposition import PCA, LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
 from checks.estimators import criterion, each_family
-from skbnp import HDP, GibbsHDP
+from skbnp import HDP, GibbsHDP, NestedCRP, StickBreakingHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import summary, token_topics
 from skbnp.inspection._summary_facts import quantiles
@@ -442,3 +443,14 @@ def test_many_topics_can_be_asked_to_be_fewer():
     assert "HDP(n_components=20, split_merge=False)" in " ".join(summary(more).split())
     many.split_merge = False
     assert "easier to read" not in summary(many)
+
+
+@pytest.mark.parametrize("make", [HDP, StickBreakingHDP, NestedCRP])
+def test_a_stream_is_not_advised_to_make_more_passes(make):
+    X = make_bars(120, random_state=0).data
+    model = make(max_iter=1, random_state=0)
+    assert "Increase max_iter" in summary(model.fit(X))
+    for text in (summary(model.partial_fit(X)), summary(clone(model).partial_fit(X))):
+        assert "max_iter:" not in text
+        assert "not converged" not in text
+        assert "HeldOutMonitor" in text

@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from skbnp import HDP, HierarchicalComponentAnalysis
-from skbnp.metrics import topic_coherence
+from skbnp.metrics import topic_coherence, topic_diversity, topic_exclusivity
 
 #: The nine titles of Deerwester et al. (1990), as in gensim.test.utils.common_texts.
 TITLES = [
@@ -142,3 +142,29 @@ def test_components_with_signs_are_no_topics():
     analysis = HierarchicalComponentAnalysis(random_state=0, max_iter=3).fit(X)
     with pytest.raises(TypeError, match="have signs"):
         topic_coherence(analysis, np.abs(X))
+
+
+TOKENS = [["sun", "rain"], ["rain", "sun"], ["oil", "coal"], ["coal", "oil"]]
+TERMS = [["sun", "rain"], ["sun", "coal"]]
+
+
+@pytest.mark.parametrize("of", [np.array, pd.Series, pd.DataFrame, iter, tuple])
+def test_terms_and_tokens_in_any_container(of):
+    wanted = topic_coherence(TERMS, TOKENS)
+    assert_allclose(topic_coherence(of(TERMS), TOKENS), wanted)
+    if of is not pd.DataFrame:
+        assert_allclose(topic_coherence(TERMS, of(TOKENS)), wanted)
+    assert topic_diversity(of(TERMS)) == 0.75
+
+
+def test_terms_as_objects_and_by_name():
+    wanted = topic_coherence(TERMS, TOKENS)
+    ragged = np.array([*TOKENS, ["sun"]], dtype=object)[:4]
+    assert_allclose(topic_coherence(TERMS, ragged), wanted)
+    assert_allclose(topic_coherence(dict(enumerate(TERMS)), TOKENS), wanted)
+    for texts in ("sun rain", ["sun rain", "sun coal"], np.array(["sun", "coal"])):
+        for measure in (topic_diversity, topic_exclusivity):
+            with pytest.raises(ValueError, match=r"lists of terms, .* got texts"):
+                measure(texts)
+        with pytest.raises(ValueError, match=r"lists of terms, .* got texts"):
+            topic_coherence(texts, TOKENS)
