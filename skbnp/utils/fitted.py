@@ -151,9 +151,7 @@ def noun_of(model):
 def is_stream(model):
     """Whether the last update of a model was of a chunk, which is in no pass."""
     history = getattr(model, "history_", {})
-    last = [
-        history[name][-1:] for name in ("elbo", "log_predictive") if name in history
-    ]
+    last = [history.get(name, [])[-1:] for name in ("elbo", "log_predictive")]
     return any(value != value for values in last for value in values)
 
 
