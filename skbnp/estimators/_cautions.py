@@ -62,10 +62,23 @@ def warn_if_many_topics(n_topics: int, n_docs: float) -> None:
         )
 
 
-def warn_if_unsure(numbers: tuple[int, int] | None, n_docs: float) -> None:
-    """Warn of documents by which very different numbers of topics predict alike."""
+def warn_if_unsure(
+    n_topics: int, numbers: tuple[int, int] | None, n_docs: float
+) -> None:
+    """Warn of documents by which very different numbers of topics predict alike.
+
+    Or of one topic, because no others predict clearly better.
+    """
     low, high = numbers or (1, 1)
-    if n_docs >= ENOUGH_DOCS and high > MOST_SPREAD * low:
+    if n_docs >= ENOUGH_DOCS and n_topics == 1:
+        warn_caller(
+            f"X has few documents, {n_docs:g}, or short ones: several topics do not "
+            "predict held-out documents clearly better than word frequencies do, so "
+            "that one topic is left. Fit more or longer documents, or choose the "
+            "number: HDP(n_components=20, split_merge=False).",
+            ConvergenceWarning,
+        )
+    elif n_docs >= ENOUGH_DOCS and high > MOST_SPREAD * low:
         warn_caller(
             f"X has few documents, {n_docs:g}, or short ones, which do not tell how "
             f"many topics there are: {low} to {high} predict held-out documents alike, "

@@ -42,7 +42,7 @@ from skbnp.models.hdp.burstiness import (
 )
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
-from skbnp.models.hdp.cross_fit import CrossFittedTrials, hold_out_each
+from skbnp.models.hdp.cross_fit import OF_ALL_FITS, CrossFittedTrials, hold_out_each
 from skbnp.models.hdp.fold_in import fold_in_posterior, score_documents
 from skbnp.models.hdp.held_out import has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_priors import HIGHEST_CONCENTRATION
@@ -604,7 +604,8 @@ class HDP(VariationalTopicModel):
         if plan.has_time_for_trials and has_ended:
             warn_if_many_topics(self.n_components_, self._posterior.n_seen)
             if self._posterior.is_cross_fitted:
-                warn_if_unsure(self.n_components_range_, self._posterior.n_seen)
+                numbers, n_docs = self.n_components_range_, self._posterior.n_seen
+                warn_if_unsure(self.n_components_, numbers, n_docs)
         moves, n_left = plan.held_out_moves, self.max_iter - self.n_iter_
         if self.tol > 0 and moves is not None and not has_ended:
             is_short = n_left < moves.trial_passes + plan.final_passes
@@ -711,8 +712,7 @@ class HDP(VariationalTopicModel):
         """Return the held-out documents of each split if documents are few, or []."""
         if not has_few_tokens(corpus.X):
             return []
-        rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, 1)
-        return hold_out_each(corpus.X, rng)
+        return hold_out_each(corpus.X, stream(OF_ALL_FITS, Purpose.SPLIT_TOKENS, 1))
 
     def _final_learner(self, corpus, local_step, held_out, posterior, last):
         """Return the learner of all documents after trials; `last` learned before."""

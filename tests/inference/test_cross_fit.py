@@ -154,11 +154,13 @@ def test_the_log_leads_to_the_topics(start, seed):
 
 def test_numbers_that_predict_alike_warn_where_they_differ():
     with pytest.warns(ConvergenceWarning, match="3 to 80 .*split_merge=False"):
-        warn_if_unsure((3, 80), 300)
+        warn_if_unsure(5, (3, 80), 300)
+    with pytest.warns(ConvergenceWarning, match="one topic is left.*split_merge=False"):
+        warn_if_unsure(1, (1, 1), 300)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for numbers, n_docs in (((9, 12), 300), (None, 300), ((3, 80), 60)):
-            warn_if_unsure(numbers, n_docs)
+            warn_if_unsure(5, numbers, n_docs)
 
 
 def test_a_model_without_trials_has_no_range(counts):

@@ -16,7 +16,7 @@ likewise: it leaves out the words that a smaller share of its documents has.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -40,7 +40,7 @@ from skbnp.models.hdp.held_out_priors import (
     suit_burstiness,
     suit_prediction,
 )
-from skbnp.models.hdp.held_out_trials import ALIKE, ALIKE_ERRORS, HeldOutTrials
+from skbnp.models.hdp.held_out_trials import ALIKE, HeldOutTrials
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves.held_out import DOC_SHARE, propose_births
 from skbnp.models.hdp.moves.settings import SplitMerge
@@ -61,8 +61,11 @@ MOST_OF_MIN_DF, RARE = 5, 0.05
 #: Numbers of topics of fits that are compared, up to a third of the documents.
 NUMBERS = (1, 2, 4, 8, 16, 32, 64, 128)
 DOCS_PER_TOPIC = 3
-#: No more are tried after so many that are a standard error behind.
+#: No more are tried after so many that are a standard error behind, unless one topic is
+#: best so far: a few topics of short texts may predict worse than one, and many better.
 MOST_BEHIND = 2
+#: Seed of the splits and of the fits that are compared: few documents say one number.
+OF_ALL_FITS = 0
 #: Numbers that differ by a larger factor are no answer.
 SPREAD = 2.0
 #: Passes of such a fit.
@@ -122,6 +125,7 @@ class Candidate(NamedTuple):
     """Fits of one number of topics, or trials, of all splits; held-out scores."""
 
     kind: Literal["fixed", "trials"]
+    n_started: int  # topics
     trials: list[HeldOutTrials]
     logs: Array  # (n_docs,) log probabilities of held-out documents
 
@@ -189,33 +193,37 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
     # -- candidates -------------------------------------------------------------------
 
     def _begin(self, n_topics: int) -> list[HeldOutTrials]:
-        """Trials of each split, from topics that start from training documents."""
+        """Trials of each split, the same ones whatever the seed of the fit."""
+        every = replace(self.posterior, seed_entropy=OF_ALL_FITS)
+        n_splits = len(self.held_out)
+        return [self._begin_one(every, place, n_topics) for place in range(n_splits)]
+
+    def _begin_one(
+        self, posterior: HDPPosterior, place: int, n_topics: int
+    ) -> HeldOutTrials:
+        """Trials of a split, from topics that start from training documents."""
         assert self.make is not None
-        trials, n_old = list[HeldOutTrials](), self.n_carried
-        n_new = n_topics - n_old
-        for place, held_out in enumerate(self.held_out):
-            rng = stream(self.posterior.seed_entropy, Purpose.MOVE, place, n_topics)
-            start = propose_births(
-                self.posterior, held_out.train, n_new, rng, n_old, 1.0, DOC_SHARE
-            )
-            trials.append(self.make(start, held_out))
-        return trials
+        held_out, n_old = self.held_out[place], self.n_carried
+        rng = stream(posterior.seed_entropy, Purpose.MOVE, place, n_topics)
+        start = propose_births(
+            posterior, held_out.train, n_topics - n_old, rng, n_old, 1.0, DOC_SHARE
+        )
+        return self.make(start, held_out)
 
     def _by_trials(self) -> Candidate:
         """Run the trials of each split to their end; set priors that all share."""
-        trials = self._begin(self.posterior.state.n_components)
+        n_topics = self.posterior.state.n_components
+        trials = self._begin(n_topics)
         for one in trials:
             run_to_end(one)
-        return Candidate("trials", trials, self._suit_priors(trials))
+        return Candidate("trials", n_topics, trials, self._suit_priors(trials))
 
     def _fixed(self, n_topics: int) -> Candidate:
         """Learn `n_topics` topics in each split, and score its held-out documents."""
-        trials, beside = self._begin(n_topics), discarding()
+        trials = self._begin(n_topics)
         for one in trials:
-            for _ in range(N_PASSES):
-                one.model.learner.one_pass(beside)
-            result_of(one).global_stats.topic_words.trim()
-        return Candidate("fixed", trials, self._suit_priors(trials))
+            learn_fixed(one)
+        return Candidate("fixed", n_topics, trials, self._suit_priors(trials))
 
     def _numbers(self) -> Iterator[int]:
         """Yield the fixed numbers of topics to compare, few if documents are few."""
@@ -306,7 +314,8 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
             fixed.append(self._fixed(n_topics))
             best = max(fixed, key=lambda one: one.logs.sum())
             gain = compare(fixed[-1].logs, best.logs, n_tokens)
-            n_behind = n_behind + 1 if gain.mean < -gain.error else 0
+            is_behind = gain.mean < -gain.error and best is not fixed[0]
+            n_behind = n_behind + 1 if is_behind else 0
             if n_behind == MOST_BEHIND:
                 break
         monitor.remind("trials beside each of the splits")
@@ -344,6 +353,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         place = chosen.middle if chosen.kind == "trials" else int(np.argmax(n_judges))
         result = chosen.trials[place]
         if chosen.kind == "fixed":
+            result = self._learn_again(chosen, place)
             result.end_births()
             run_to_end(result)
         result.alike = sorted({*alike})
@@ -352,6 +362,25 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
             f"topics, {min(alike)} to {max(alike)} predict as well"
         )
         return result
+
+    def _learn_again(self, chosen: Candidate, place: int) -> HeldOutTrials:
+        """Learn a fixed number of topics in a split by the seed of the fit."""
+        trials = self._begin_one(self.posterior, place, chosen.n_started)
+        learn_fixed(trials)
+        found = result_of(chosen.trials[place]).state
+        names = "topic_word_prior prediction_concentration background_weight burstiness"
+        result_of(trials).set_state(
+            **{name: getattr(found, name) for name in names.split()}
+        )
+        return trials
+
+
+def learn_fixed(trials: HeldOutTrials) -> None:
+    """Make the passes of a fixed number of topics."""
+    beside = discarding()
+    for _ in range(N_PASSES):
+        trials.model.learner.one_pass(beside)
+    result_of(trials).global_stats.topic_words.trim()
 
 
 def result_of(trials: HeldOutTrials) -> HDPPosterior:
@@ -386,9 +415,9 @@ def _log_probability(
 
 
 def _is_alike(one: Candidate, best: Candidate, n_tokens: Array) -> bool:
-    """Whether a candidate predicts as well as the best, within a tolerance."""
+    """Whether a candidate predicts as well as the best, within a standard error."""
     gain = compare(one.logs, best.logs, n_tokens)
-    return bool(gain.mean >= -max(ALIKE, ALIKE_ERRORS * gain.error))
+    return bool(gain.mean >= -max(ALIKE, gain.error))
 
 
 def _is_sure(gain: Gain, n_docs: int) -> bool:
