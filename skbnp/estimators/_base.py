@@ -31,6 +31,7 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
+from skbnp.rows.digests import hashes_of, joined
 from skbnp.rows.scales import Scales, scaled, thinned
 from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey, WordUses
 from skbnp.utils.archive import FitFile
@@ -319,6 +320,10 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
             self._warn_of(survey, scales, words, in_fit=method == "fit")
         else:
             warn_of_scales(scales, n_before)
+        digest = hashes_of(given[0])
+        if method == "partial_fit" and not reset:
+            digest = np.concatenate([digest, getattr(self, "_digest", digest)])
+        self._digest = joined(digest, digest)
         return drop_empty(counts)
 
     @property

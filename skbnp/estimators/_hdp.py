@@ -501,6 +501,8 @@ class HDP(VariationalTopicModel):
         check_burstiness(posterior.state)
         for number in posterior.alike or ():
             check_number("n_components_range_", number, least=1, most=LARGE)
+        for number in posterior.held_out_gain or ():
+            check_number("held_out_gain", number, least=-LARGE, most=LARGE)
         if posterior.reservoir is not None:
             self._check_reservoir(posterior.reservoir)
         if posterior.outliers is not None:

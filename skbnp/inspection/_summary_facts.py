@@ -9,6 +9,7 @@ from scipy.special import gammaln
 from skbnp.inspection._chains import best_sample, is_sampler
 from skbnp.inspection._outline import counted
 from skbnp.metrics import document_completion_score, split_tokens
+from skbnp.rows.digests import share_known
 from skbnp.utils import fitted as read
 from skbnp.utils.mixing import has_mixed, mixing
 from skbnp.utils.validation import check_counts
@@ -240,21 +241,40 @@ def score_of(estimator, X, unit):
             read.in_memory(model._row_totals(X)),
             read.in_memory(model.score(X)),
         )
-        gain = {}
+        gain, learned = {}, 0.0
     else:
         counts = check_counts(X, whom="summary")
         tokens, score = counts.sum(axis=1), document_completion_score(model, X)
         gain = _gain(model, X, counts)
+        learned = share_known(model._digest, counts) if hasattr(model, "_digest") else 0
     n_docs = int((tokens > 0.0).sum())
     n_empty = len(tokens) - n_docs
     empty = f"; {counted(n_empty, 'document')} without tokens" * (n_empty > 0)
+    whose = ""
+    if learned > 0.0:
+        share = "" if learned == 1.0 else f"{learned:.0%} of them "
+        whose = f"; {share}documents of the fit, whose score flatters: take others"
+        gain = {name: _honest(model, value) for name, value in gain.items()}
     return {
         "documents scored": f"{counted(n_docs, 'document')}, "
-        f"{tokens.sum():,.0f} tokens{empty}",
+        f"{tokens.sum():,.0f} tokens{empty}{whose}",
         "score": f"{score:.4f} nats per held-out token "
         f"(perplexity {math.exp(-score):,.1f})",
         **gain,
     }
+
+
+def _honest(model, gain):
+    """Return the gain by documents that a fit held out, and that of its own."""
+    of_fit = f"of documents of the fit: {gain}"
+    judged = getattr(getattr(model, "_posterior", None), "held_out_gain", None)
+    if judged is None:
+        return of_fit
+    mean, error = judged
+    return (
+        f"{mean:.2f} (standard error {error:.2f}) nats per token that the fit held out "
+        f"over word frequencies; {of_fit}"
+    )
 
 
 def _gain(model, X, counts):

@@ -1,3 +1,4 @@
+import pickle
 import re
 
 import numpy as np
@@ -180,6 +181,28 @@ def test_gain_of_topics_is_over_frequencies_of_words():
     X = np.random.default_rng(0).multinomial(20, np.full(9, 1 / 9), size=300)
     model = HDP(6, split_merge=False, random_state=0).fit(X[:200])
     assert facts_of(summary(model, X=X[200:]))["topics gain"].startswith("nothing")
+
+
+@pytest.mark.parametrize("model", [HDP(random_state=0), GibbsHDP(8, max_iter=9)])
+def test_documents_of_the_fit_are_known_again(model):
+    """They are not held out: their gain is that of documents that trials held out."""
+    X = make_bars(160, side=3, random_state=0).data
+    model = clone(model).fit(X[:120])
+    judged = isinstance(model, HDP)
+    for _ in range(2):
+        facts = facts_of(summary(model, X=X[:120][::-2]))
+        assert "documents of the fit, whose score" in facts["documents scored"]
+        assert ("that the fit held out over" in facts["topics gain"]) == judged
+        assert "of documents of the fit: " in facts["topics gain"]
+        assert "43% of them" in summary(model, X=X[90:].toarray())
+        assert "of the fit" not in summary(model, X=X[120:])
+        model = pickle.loads(pickle.dumps(model))
+    if judged:
+        gain, error = model._posterior.held_out_gain
+        new = float(facts_of(summary(model, X=X[120:]))["topics gain"].split()[0])
+        assert abs(gain - new) < 3.0 * error + 0.05
+    model.partial_fit(X[120:140])
+    assert "55% of them" in summary(model, X=X[116:])[:2000]
 
 
 @pytest.mark.filterwarnings("error:X does not have valid feature names")

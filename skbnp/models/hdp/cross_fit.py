@@ -294,6 +294,8 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
     def _with_repeats(self, candidate: Candidate) -> Candidate:
         """A candidate of a fixed number of topics with its burstiness learned."""
         logs = list[Array]()
+        if candidate.kind == "trials" or not self.have_judges:
+            return candidate
         for one in candidate.trials:
             if not one.learns_burstiness:
                 return candidate
@@ -325,17 +327,34 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
             candidates += [trials] if trials.agrees or not fixed else []
         best = max(candidates, key=lambda one: one.logs.sum())
         alike = [one for one in candidates if _is_alike(one, best, n_tokens)]
-        chosen = min(alike, key=lambda one: one.number)
-        if chosen.kind == "fixed" and self.have_judges:
-            chosen = self._with_repeats(chosen)
-        if fixed and fixed[0].number == 1 < chosen.number:
-            words = self._with_repeats(fixed[0]) if self.have_judges else fixed[0]
-            if not _is_sure(compare(chosen.logs, words.logs, n_tokens), len(n_tokens)):
-                chosen = words
-        return self._end(chosen, candidates, monitor)
+        alike.sort(key=lambda one: one.number)
+        chosen, gain = self._smallest_sure(alike, fixed)
+        return self._end(chosen, gain, candidates, monitor)
+
+    def _smallest_sure(
+        self, alike: list[Candidate], fixed: list[Candidate]
+    ) -> tuple[Candidate, Gain | None]:
+        """The first of several candidates that surely gains over one topic, or that.
+
+        And the gain, if one topic was a candidate.
+        """
+        words, n_tokens = fixed[0] if fixed else alike[0], self.n_tokens
+        words = self._with_repeats(words) if words.number == 1 else words
+        for one in alike:
+            chosen = self._with_repeats(one)
+            if words.number > 1 or one.number == 1:
+                return chosen, None
+            gain = compare(chosen.logs, words.logs, n_tokens)
+            if _is_sure(gain, len(n_tokens)):
+                return chosen, gain
+        return words, None
 
     def _end(
-        self, chosen: Candidate, candidates: list[Candidate], monitor: Monitor
+        self,
+        chosen: Candidate,
+        gain: Gain | None,
+        candidates: list[Candidate],
+        monitor: Monitor,
     ) -> HeldOutTrials:
         """The trials of one split of the chosen candidate, run to their final passes.
 
@@ -346,14 +365,16 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         alike = list(chosen.usual)
         best = max([chosen, *candidates], key=lambda one: one.logs.sum())
         for one in candidates:
-            gain = compare(one.logs, best.logs, n_tokens)
-            if one is best or gain.mean >= -gain.error:
+            loss = compare(best.logs, one.logs, n_tokens)
+            if one is best or loss.mean <= loss.error:
                 alike += one.usual
         n_judges = [len(one.n_tokens) for one in self.held_out]
         place = chosen.middle if chosen.kind == "trials" else int(np.argmax(n_judges))
         result = chosen.trials[place]
+        result.gain = gain or result.gain  # of all splits
         if chosen.kind == "fixed":
             result = self._learn_again(chosen, place)
+            result.gain = gain
             result.end_births()
             run_to_end(result)
         result.alike = sorted({*alike})

@@ -134,6 +134,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     knows_repeats: bool = False
     tries_tables: bool = field(init=False)
     alike: list[int] = field(default_factory=list)  # numbers that predict as well
+    gain: Gain | None = None  # of the model over word frequencies, at the end of trials
     is_halving: bool = False  # whether a reduction of more topics was rejected
     may_reduce: bool = True
     n_rejected: int = 0  # single reductions since the last accepted one
@@ -203,6 +204,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             self._adopt(learner, monitor)
             self.posterior.trials_ended = self.is_complete
             self.posterior.alike = min(self.alike), max(self.alike)
+            self.posterior.held_out_gain = self.gain and tuple(self.gain)
         return is_exact_pass and self.n_final > n_beside + 1
 
     def _record(self, run: Trial, result: Prediction) -> None:
@@ -409,6 +411,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         self.is_complete = candidate is None or self.n_rejected > 0
         self.alike.append(self.model.n_topics)
         self.run, self.model.result = self.model, None  # what others held is free
+        if self.gain is None and self.finish is not None:
+            self.gain = self._gain_over_words()
         self.final = self.model.learner
         if self.finish is not None:
             posterior = self.final.posterior.copy()
@@ -422,6 +426,17 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             self.model.learner.posterior = self.posterior  # its topics are in the copy
         elif self.final.posterior is not self.posterior:
             self._adopt(self.final, monitor)
+
+    def _gain_over_words(self) -> Gain:
+        """Gain of the model over one topic with the same repeats of words."""
+        posterior, logs = self.model.posterior, self.model.logs[self.model.n_passes]
+        words, _ = self.held_out.log_probability_of_words(
+            posterior.state.burstiness,
+            posterior,
+            self.model.executor,
+            learns_prior=self.folds_words,
+        )
+        return compare(logs, words, self.n_tokens)
 
     def _adopt(self, learner: PassLearner, monitor: Monitor) -> None:
         """Replace the model's globals by those of a learner, which then learns them."""

@@ -29,6 +29,9 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     #: Smallest and largest number of topics that predict as well as the best.
     alike: tuple[int, int] | None = None
     is_cross_fitted: bool = False  # whether each document has judged them
+    #: Gain over word frequencies by documents that trials held out, nats per token, and
+    #: its standard error.
+    held_out_gain: tuple[float, float] | None = None
     outliers: Outliers | None = None  # documents of a stream predicted badly
     trials: Any = None  # PausedTrials that go on in the next call
     #: Documents of a stream that topics of trials have missed, to be learned.
