@@ -44,6 +44,8 @@ FEWEST_JUDGES = 5
 OTHERS = slice(1, None, 2)
 #: Parts of a held-out document, and of the vocabulary; each is predicted from others.
 N_FOLDS = 5
+#: Share of the differences of all documents, of so many, that one may have.
+MOST_OF_ONE, FEWEST_COMPARED = 0.5, 10
 #: When the iteration of a document that judges ends.
 JUDGE_STOP = LocalStop(max_iter=100, tol=1e-3)
 #: Smallest topic prior that is learned: under smaller ones topics hardly take up words.
@@ -248,8 +250,17 @@ class HeldOut:
 
 
 def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
-    """Mean difference of log probabilities, paired by document, and its error."""
-    gains, total = new - old, n_tokens.sum()
+    """Mean difference of log probabilities, paired by document, and its error.
+
+    A document that has more than half of all differences is left out: what one
+    document shows, such as words that no other has, is no evidence of structure.
+    """
+    gains = new - old
+    sizes = np.abs(gains)
+    if len(gains) >= FEWEST_COMPARED and sizes.max() > MOST_OF_ONE * sizes.sum():
+        others = np.delete(np.arange(len(gains)), sizes.argmax())
+        gains, n_tokens = gains[others], n_tokens[others]
+    total = n_tokens.sum()
     mean = gains.sum() / total
     spread = np.square(gains - mean * n_tokens).sum() * len(gains) / (len(gains) - 1)
     error = np.sqrt(spread) / total
