@@ -509,3 +509,32 @@ def test_held_out_is_a_part_of_the_corpus(held):
     assert (np.diff(held.rows) > 0).all()
     assert len(held.n_tokens) == N_DOCS - len(held.rows)
     assert held.n_tokens.sum() == pytest.approx(held.held_out.sum())
+
+
+def test_one_document_decides_nothing():
+    n_tokens = np.full(20, 100.0)
+    usual = np.random.default_rng(0).normal(0.5, 1.0, 20)
+    without = compare(usual[1:], np.zeros(19), n_tokens[1:])
+    for gain in (-500.0, 500.0):
+        logs = np.append(usual[1:], gain)
+        assert_allclose(compare(logs, np.zeros(20), n_tokens), without)
+        mean = compare(logs[-9:], np.zeros(9), n_tokens[:9]).mean  # too few
+        assert abs(mean) > 0.5
+    assert compare(usual, np.zeros(20), n_tokens).mean == usual.mean() / 100.0
+
+
+def test_topics_of_one_document_are_joined():
+    X = np.zeros((31, 12))
+    X[:30, :6] = np.random.default_rng(0).poisson(4.0, (30, 6))
+    X[30, 6:] = 30.0
+    topics = np.full((12, 3), 1e-3)
+    topics[:6, 0], topics[6:9, 1], topics[9:, 2] = 120.0, 30.0, 30.0
+    model = CollapsedHDP(learn_concentrations=False, learn_topic_prior=False)
+    state = HDPState(np.array([0.7, 0.1, 0.1, 0.1]), 1.0, 1.0, 0.05)
+    log = [Lineage(0, "init", (), (0, 1, 2))]
+    stats = model.start(state, WordTopics(topics))
+    posterior = HDPPosterior(model, state, stats, np.arange(3), log, seed_entropy=0)
+    corpus = Corpus(sp.csr_array(X))
+    assert moves.join_topics_of_one_document(posterior, corpus, Executor(1)) == 1
+    assert posterior.state.n_components == 2
+    assert moves.join_topics_of_one_document(posterior, corpus, Executor(1)) == 0
