@@ -2,9 +2,9 @@
 
     SKBNP_DATA=... python benchmarks/dependent_trees.py PART ...
         [--corpora NAME ...] [--seeds N ...] [--past-weight K ...] [--minutes N]
-        [--n-jobs N]
+        [--n-jobs N] [--without KIND ...]
 
-The parts are planted, drift, quiet, text, flat and large.
+The parts are planted, drift, quiet, text, flat, large and moves.
 
 Peers on text, at mean directions: one von Mises-Fisher distribution for each epoch, and
 spherical k-means with as many clusters as the tree has nodes, as a mixture, for each
@@ -19,6 +19,8 @@ all else was run once, as it is found here.
 import argparse
 import resource
 import time
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
 
 import common  # before NumPy: it pins the threads
 import matplotlib.pyplot as plt
@@ -37,8 +39,12 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.metrics import plug_in_gain
 from skbnp.models.dependent_trees.directions import log_normaliser_gain
+from skbnp.models.dependent_trees.moves import attachments
+from skbnp.models.dependent_trees.moves.structure import TreeEdits
 from skbnp.models.dependent_trees.start import spherical_kmeans
 
+#: What follows merges that gain too little by themselves.
+FOLLOWING = {(TreeEdits, "_attachments_near"): []}
 #: Least ratio to one component for each epoch.
 TARGETS = {"nips": 1.22, "arxiv_titles": 1.05, "sotu": 1.05}
 N_EPOCHS = {"arxiv_titles": 10, "arxiv_large": 1, "arxiv2000": 10}
@@ -466,6 +472,159 @@ def text(names, seeds):
     return rows
 
 
+# Kinds of moves -----------------------------------------------------------------------
+
+#: Functions that make a kind of moves, and what each returns in its place.
+WITHOUT = {
+    "merges": {(TreeEdits, "_merge"): None},
+    "merges with what follows": {(TreeEdits, "_merge_rejected"): None},
+    "births": {(TreeEdits, "_propose_births"): 0},
+    "other parents": {(TreeEdits, "_attach"): None, **FOLLOWING},
+    "reversals": {(attachments, "propose_reversals"): []},
+    "attachments": {(attachments, "propose_attachments"): []},
+    "attachments that follow": FOLLOWING,
+    "exchanges": {(TreeEdits, "_exchange"): None},
+    "reviews": {(TreeEdits, "_review_parents"): None},
+    "revivals": {(TreeEdits, "_revive_nodes"): None},
+}
+#: Numbers of seeds of each sort of data.
+N_SEEDS = {"planted": 5, "drift": 5, "quiet": 2, "text": 2}
+
+
+@contextmanager
+def without(kind):
+    """Leave a kind of moves out of fits, or several, joined by commas."""
+    with ExitStack() as stack:
+        for one in filter(None, (name.strip() for name in kind.split(","))):
+            for (owner, name), result in WITHOUT[one].items():
+                stack.enter_context(
+                    patch.object(owner, name, lambda *given, of=result, **named: of)
+                )
+        yield
+
+
+def small_text(name, seed):
+    """Rows of four epochs, 150 of each at most, and their epochs."""
+    X, epochs = unit_rows(name)
+    rng, rows = np.random.default_rng(seed), []
+    for epoch in np.unique(epochs)[-5:-1]:
+        some = np.flatnonzero(epochs == epoch)
+        rows.append(np.sort(rng.permutation(some)[:150]))
+    rows = np.concatenate(rows)
+    return X[rows], epochs[rows]
+
+
+def moves(names, seeds):
+    """What fits lose without each kind of moves, for the same draws."""
+    rows = []
+    first = min(seeds)
+    for kind in ("", *names):
+        for sort, n_seeds in N_SEEDS.items():
+            for seed in range(first, first + n_seeds):
+                with without(kind):
+                    measured = MEASURES[sort](seed)
+                row = {"without": kind or "-", "data": sort, "seed": seed, **measured}
+                print(row, flush=True)
+                rows.append(row)
+    return rows
+
+
+def fitted(X, epochs, seed):
+    """A fit, its bound, nats per row as a mean over epochs, and its seconds."""
+    trees, seconds = cpu_seconds(
+        lambda: DependentTrees(random_state=seed).fit(X, epochs=epochs)
+    )
+    steps, bounds = (np.array(trees.history_[name]) for name in ("step", "elbo"))
+    begins = [epoch.first_step for epoch in trees._posterior.epochs]
+    ends = np.searchsorted(steps, [*begins[1:], steps[-1]], side="right") - 1
+    bound = float(bounds[ends].mean())
+    return trees, {"bound": bound, "seconds": round(seconds, 2)}
+
+
+def moves_planted(seed):
+    """One epoch of a planted tree."""
+    corpus = make_dependent_trees(random_state=seed)
+    trees, measured = fitted(corpus.data, np.zeros(400, dtype=int), seed)
+    result, parent = trees.apply(corpus.data), corpus.tree.parent
+    match, above = matched(corpus.target, result), trees.tree_.parent
+    return {
+        "ARI": adjusted_rand_score(corpus.target, result),
+        "edges": sum(above[match[n]] == match[parent[n]] for n in range(1, 10)),
+        "more nodes": trees.n_components_ - 10,
+        **measured,
+    }
+
+
+def moves_drift(seed):
+    """Planted drift, a birth and an end."""
+    (row,) = drift([seed], 1.0)
+    return {
+        "ARI": row["least ARI"],
+        "edges": row["edges"],
+        "names": row["names kept"],
+        "birth": int(row["born in"] in (2, 3)),
+        "end": int(row["without rows from"] in (3, 4)),
+        "alarms": row["other births"],
+        "seconds": row["seconds"],
+    }
+
+
+def moves_quiet(seed):
+    """Eight epochs in which no topic begins."""
+    corpus = make_dependent_trees(200, n_epochs=8, past_weight=1.0, random_state=seed)
+    trees, measured = fitted(corpus.data, corpus.epochs, seed)
+    epochs = trees.epochs_
+    first = epochs[0].component_ids
+    new = [np.setdiff1d(one.component_ids, first) for one in epochs.values()]
+    last = corpus.epochs == 7
+    result = trees.apply(corpus.data[last], epochs=corpus.epochs[last])
+    return {
+        "ARI": adjusted_rand_score(corpus.target[last], result),
+        "alarms": len(np.unique(np.concatenate(new))),
+        **measured,
+    }
+
+
+def moves_text(seed):
+    """Small samples of two corpora."""
+    X, epochs = small_text(("nips", "sotu")[seed % 2], seed)
+    held = split(epochs, seed)
+    trees, measured = fitted(X[~held], epochs[~held], seed)
+    return {"score": trees.score(X[held], epochs=epochs[held]), **measured}
+
+
+MEASURES = {
+    "planted": moves_planted,
+    "drift": moves_drift,
+    "quiet": moves_quiet,
+    "text": moves_text,
+}
+
+
+def moves_counts(rows):
+    """Mean differences from fits with all kinds, and their standard errors."""
+    whole = {(r["data"], r["seed"]): r for r in rows if r["without"] == "-"}
+    counts = []
+    for kind in dict.fromkeys(row["without"] for row in rows):
+        count = {"without": kind}
+        for sort in N_SEEDS:
+            some = [r for r in rows if (r["without"], r["data"]) == (kind, sort)]
+            for name in some[0]:
+                if name in ("without", "data", "seed"):
+                    continue
+                values = np.array([row[name] for row in some], dtype=float)
+                if kind == "-":
+                    text = f"{values.mean():.3f}"
+                else:
+                    base = [whole[sort, row["seed"]][name] for row in some]
+                    change = values - base
+                    error = change.std(ddof=1) / np.sqrt(len(change))
+                    text = f"{change.mean():+.3f} ({error:.3f})"
+                count[f"{sort}, {name}"] = text
+        counts.append(count)
+    return counts
+
+
 # Long tail ----------------------------------------------------------------------------
 
 LARGE = """
@@ -583,6 +742,9 @@ def small_topics(trees, X):
     return rows
 
 
+COUNTS = {"planted": planted_counts, "drift": drift_counts, "moves": moves_counts}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="+")
@@ -591,6 +753,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--past-weight", type=float, nargs="+", default=[3.0, 1.0])
     parser.add_argument("--n-jobs", type=int, default=1)
+    parser.add_argument("--without", nargs="+", default=list(WITHOUT))
     given = parser.parse_args()
     runs = {
         "planted": lambda: planted(given.seeds or range(10)),
@@ -599,12 +762,13 @@ def main():
         "text": lambda: text(given.corpora, given.seeds or range(2)),
         "flat": lambda: text(FLAT, given.seeds or range(2)),
         "large": lambda: large(given.minutes, given.n_jobs),
+        "moves": lambda: moves(given.without, given.seeds or range(600, 601)),
     }
     large_text = LARGE.format(minutes=given.minutes, n_threads=given.n_jobs)
     for part in given.parts:
         results = runs[part]()
         name = f"dependent_trees_{part}"
-        count = {"planted": planted_counts, "drift": drift_counts}.get(part)
+        count = COUNTS.get(part)
         counts = [] if count is None else count(results)
         rows = [*counts, *results]
         above = large_text if part == "large" else None
