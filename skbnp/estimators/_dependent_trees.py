@@ -41,7 +41,6 @@ from skbnp.models.dependent_trees.epoch import (
     EpochPosterior,
     close_epoch,
 )
-from skbnp.models.dependent_trees.gains import merged
 from skbnp.models.dependent_trees.local import update_local
 from skbnp.models.dependent_trees.memory import (
     CacheAccount,
@@ -50,6 +49,7 @@ from skbnp.models.dependent_trees.memory import (
     RowLocalStep,
     ShardCorpus,
 )
+from skbnp.models.dependent_trees.moves.merges import merged
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.moves.structure import EditsAccount, TreeEdits
 from skbnp.models.dependent_trees.node_table import NodeTable

@@ -38,8 +38,7 @@ from skbnp.models.hca.frame import FARTHEST, Frame
 from skbnp.models.hca.local import Memo, coordinates, log_density, update_local
 from skbnp.models.hca.memory import FramedAverage, RowCache, RowLocalStep
 from skbnp.models.hca.model import Model
-from skbnp.models.hca.moves.online import RecentRows, StreamEdits
-from skbnp.models.hca.moves.structure import ComponentEdits
+from skbnp.models.hca.moves.structure import ComponentEdits, RecentRows, StreamEdits
 from skbnp.models.hca.paths import Paths, mean_paths, paths
 from skbnp.models.hca.start import path_of_directions
 from skbnp.models.hca.state import State, Stats, equations

@@ -28,8 +28,7 @@ from skbnp.models.nested_crp.model import (
     TopicTree,
     path_globals,
 )
-from skbnp.models.nested_crp.moves.online import OnlineTreeEdits
-from skbnp.models.nested_crp.moves.structure import TreeEdits
+from skbnp.models.nested_crp.moves.structure import OnlineTreeEdits, TreeEdits
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.models.nested_crp.start import topics_of_paths
 from skbnp.models.nested_crp.start_choice import choose_start, start_posterior

@@ -44,9 +44,8 @@ from skbnp.models.hca.frame import Frame
 from skbnp.models.hca.local import Memo as ComponentMemo
 from skbnp.models.hca.memory import RowCache
 from skbnp.models.hca.model import Model as ComponentModel
-from skbnp.models.hca.moves.online import RecentRows
 from skbnp.models.hca.moves.proposals import Proposal as ComponentProposal
-from skbnp.models.hca.moves.structure import ComponentEdits, Rival
+from skbnp.models.hca.moves.structure import ComponentEdits, RecentRows, Rival
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.cross_fit import CrossFittedTrials
@@ -76,8 +75,7 @@ from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
 from skbnp.models.nested_crp.local import DocPaths
 from skbnp.models.nested_crp.memory import PathCache, TreeCorpus
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
-from skbnp.models.nested_crp.moves.online import OnlineTreeEdits
-from skbnp.models.nested_crp.moves.structure import TreeEdits
+from skbnp.models.nested_crp.moves.structure import OnlineTreeEdits, TreeEdits
 from skbnp.models.nested_crp_walks.chain import NestedState
 from skbnp.models.nested_crp_walks.model import Paths
 from skbnp.models.nested_crp_walks.sample import NestedSample

@@ -18,7 +18,7 @@ from skbnp.estimators import TreeMoves
 from skbnp.inference.executor import Executor
 from skbnp.metrics import fold_in_score
 from skbnp.models.nested_crp.model import path_globals
-from skbnp.models.nested_crp.moves import online as tree_online
+from skbnp.models.nested_crp.moves import structure as tree_online
 
 #: Priors of the corpus, nearly.
 PRIORS = {

@@ -12,8 +12,8 @@ from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
-from skbnp.models.dependent_trees.gains import merge_gain
-from skbnp.models.dependent_trees.moves import compound, merges, structure
+from skbnp.models.dependent_trees.moves import merges, structure
+from skbnp.models.dependent_trees.moves.merges import merge_gain
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
@@ -132,7 +132,7 @@ def test_a_merge_by_which_the_bound_does_not_rise_waits(monkeypatch):
     """All pairs are tried, also two with one target."""
     monkeypatch.setattr(merges, "N_COMPOUND", 4)
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
-    monkeypatch.setattr(compound, "replayed_with_priors", lambda *given: given)
+    monkeypatch.setattr(structure, "replayed_with_priors", lambda *given: given)
     monkeypatch.setattr(EpochModel, "bound", lambda *given: 0.0)
     tried = []
 

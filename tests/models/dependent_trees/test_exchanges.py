@@ -17,13 +17,13 @@ from skbnp.models.dependent_trees.epoch import (
     EpochModel,
     EpochPosterior,
 )
-from skbnp.models.dependent_trees.gains import merge_gain
 from skbnp.models.dependent_trees.local import sum_rows, update_local
 from skbnp.models.dependent_trees.moves import merges, structure
 from skbnp.models.dependent_trees.moves.exchanges import (
     past_gains,
     propose_exchanges,
 )
+from skbnp.models.dependent_trees.moves.merges import merge_gain
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
     Attach,

@@ -24,12 +24,12 @@ from skbnp.models.dependent_trees.bound import (
     prior_concentrations,
 )
 from skbnp.models.dependent_trees.epoch import EpochModel
-from skbnp.models.dependent_trees.gains import merge_gain, merged
 from skbnp.models.dependent_trees.local import (
     log_gain,
     sum_rows,
     update_local,
 )
+from skbnp.models.dependent_trees.moves.merges import merge_gain, merged
 from skbnp.models.dependent_trees.node_table import Drift, NodeTable
 from skbnp.models.dependent_trees.state import (
     EpochState,

@@ -27,7 +27,6 @@ from skbnp.models.dependent_trees.epoch import (
     EpochPosterior,
     close_epoch,
 )
-from skbnp.models.dependent_trees.gains import MergeGain, merge_gain
 from skbnp.models.dependent_trees.local import Memo, sum_rows, update_local
 from skbnp.models.dependent_trees.memory import (
     EpochCache,
@@ -50,6 +49,8 @@ from skbnp.models.dependent_trees.moves.births import (
 )
 from skbnp.models.dependent_trees.moves.merges import (
     EntropyLosses,
+    MergeGain,
+    merge_gain,
     merge_units,
     propose_merges,
 )

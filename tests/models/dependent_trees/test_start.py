@@ -12,8 +12,8 @@ from skbnp.inference.executor import Executor, run_in_turn
 from skbnp.models.dependent_trees import start as start_module
 from skbnp.models.dependent_trees import updates
 from skbnp.models.dependent_trees.bound import objective
-from skbnp.models.dependent_trees.gains import merge_gain, merged
 from skbnp.models.dependent_trees.local import update_local
+from skbnp.models.dependent_trees.moves.merges import merge_gain, merged
 from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.start import (
     spherical_kmeans,

@@ -14,22 +14,168 @@ changed since. The moves of the paper are merges and births in turn, and nothing
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypedDict
+from weakref import ref
 
 import numpy as np
 
+from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.trials import Rejections, make_in_halves
 from skbnp.models.dependent_trees.bound import direction_bound
+from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.memory import EpochLearner
-from skbnp.models.dependent_trees.moves import attachments, birth_targets, merges
+from skbnp.models.dependent_trees.moves import (
+    attachments,
+    birth_targets,
+    judging,
+    merges,
+)
+from skbnp.models.dependent_trees.moves.attachments import propose_attachments
 from skbnp.models.dependent_trees.moves.births import Proposed, join_rows, renumbered
-from skbnp.models.dependent_trees.moves.compound import KINDS, N_TURNS, CompoundMoves
-from skbnp.models.dependent_trees.moves.exchanges import LEAST_GAIN, propose_exchanges
-from skbnp.models.dependent_trees.moves.judging import replayed
-from skbnp.models.dependent_trees.moves.records import Birth, Sort, propose_removals
+from skbnp.models.dependent_trees.moves.exchanges import (
+    LEAST_GAIN,
+    past_gains,
+    propose_exchanges,
+)
+from skbnp.models.dependent_trees.moves.judging import (
+    nodes_of,
+    replayed,
+    replayed_with_priors,
+)
+from skbnp.models.dependent_trees.moves.products import Products
+from skbnp.models.dependent_trees.moves.records import (
+    Birth,
+    Record,
+    Sort,
+    propose_removals,
+    replay,
+)
 from skbnp.models.dependent_trees.moves.settings import PAUSE_ROWS, EpochMoves
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, sorted_tree
-from skbnp.utils.typing import Ints
+from skbnp.utils.typing import Array, Ints
+
+
+class CachedProducts:
+    """Products of all pairs of nodes, and gains by other pasts, of the last state."""
+
+    def __init__(self) -> None:
+        """Start without products."""
+        self._products: tuple[ref[EpochState], Products] | None = None
+        self._pasts: tuple[Array, Array] | None = None  # those, and their products
+        self._gains: tuple[Products, Array] | None = None  # by other pasts
+
+    def clear(self) -> None:
+        """Remove what depends on the state; products of pasts stay in an epoch."""
+        self._products = self._gains = None
+
+    def of(self, posterior: EpochPosterior) -> Products:
+        """Return products of all pairs, cached for the state of the last call."""
+        state, last = posterior.state, self._products
+        if last is not None and last[0]() is state:
+            return last[1]
+        known = None if last is None else last[1]
+        products = Products.of(state, posterior.model.priors, known)
+        self._products = ref(state), products
+        return products
+
+    def past_gains(self, posterior: EpochPosterior) -> Array:
+        """Return the gains of directions by other pasts, cached likewise."""
+        state, products, last = posterior.state, self.of(posterior), self._gains
+        if last is None or last[0] is not products:
+            gains = past_gains(state, products, self.of_pasts(state))
+            self._gains = last = products, gains
+        return last[1]
+
+    def of_pasts(self, state: EpochState) -> Array:
+        """Return products of previous directions, which are fixed in an epoch."""
+        if self._pasts is None or self._pasts[0] is not state.previous:
+            self._pasts = state.previous, state.previous @ state.previous.T
+        return self._pasts[1]
+
+
+#: Times that moves of one kind are made after a pass.
+N_TURNS = 5
+#: Kinds of moves that wait where they gain nothing: targets, nodes and parents, nodes
+#: that would merge or exchange names. A fit may end while some wait.
+KINDS = ("attachment", "birth", "exchange", "merge", "reversal")
+
+
+class CompoundMoves(judging.Judge):
+    """Merges with attachments and priors that follow."""
+
+    def __init__(self, moves: EpochMoves):
+        """Start without cached products and rejections."""
+        super().__init__()
+        self.moves = moves
+        self._rejections = {kind: Rejections() for kind in KINDS}
+        self._products = CachedProducts()
+
+    def _merge_rejected(self, learner: EpochLearner) -> None:
+        """Judge merges of small loss together with the moves that follow."""
+        posterior, waits = learner.posterior, self._rejections["merge"]
+        state, stats = posterior.state, posterior.global_stats
+        n_at_most = merges.n_compound(len(state.tree))
+        if self.moves.merge == "none" or not n_at_most:
+            return
+        if not merges.find_new(state)[1:].any():
+            return
+        given = state, stats, posterior.model.priors, self._products.of(posterior)
+        losses, n_passes = learner.cache.losses(), learner.n_passes
+        for one in merges.propose_compound_merges(*given, losses, waits, n_passes):
+            if self._make_compound(learner, [one.merge], one.lost):
+                return
+            waits.add((one.merge.source, one.merge.target), n_passes)
+
+    def _make_compound(
+        self, learner: EpochLearner, records: Sequence[Record], least: float
+    ) -> bool:
+        """Make moves and those that follow if the bound rises by `least`.
+
+        Nodes near them go below other parents, and priors are learned; what these gain
+        without the moves does not count.
+        """
+        before, near = self.bound(learner.posterior), nodes_of(records)
+        records = [*records, *self._attachments_near(learner, near, records)]
+        after = EpochModel.bound(*replayed_with_priors(learner, records)) - least
+        if after <= before + judging.ROUNDING * abs(before):
+            return False
+        others = self._attachments_near(learner, near)
+        if after <= EpochModel.bound(*replayed_with_priors(learner, others)):
+            return False
+        # Once more, as another copy of the state would have been in memory till here.
+        model, state, stats = replayed_with_priors(learner, records)
+        with commit():
+            self._write(learner, records, state, stats)
+            learner.posterior.model = model
+        self._refresh(learner)
+        return True
+
+    def _attachments_near(
+        self, learner: EpochLearner, near: set[int], records: Sequence[Record] = ()
+    ) -> list[Record]:
+        """Propose moves of nodes in `near`, or below these, while the bound rises."""
+        posterior, priors = learner.posterior, learner.posterior.model.priors
+        proposals: list[Record] = []
+        if not self.moves.reattach:
+            return proposals
+        state, stats = judging.replayed(posterior, records)
+        bound = posterior.model.bound(state, stats)
+        for _ in range(N_TURNS):
+            products = self._products.of(posterior)
+            if state is not posterior.state:
+                products = Products.of(state, priors, products)
+            given = state, stats, priors, products, Rejections(), 0
+            more = [move for move, _ in propose_attachments(*given, near)]
+            del given, products  # they are as large as the state
+            if not more:
+                break
+            state, stats = replay(state, stats, priors, more)
+            before, bound = bound, posterior.model.bound(state, stats)
+            if bound <= before:
+                break
+            proposals += more
+        return proposals
+
 
 #: Relative change of the concentration below which moves begin.
 SETTLED = 0.05
