@@ -350,7 +350,7 @@ def test_labels_of_any_kind(drawn):
 @pytest.mark.parametrize(
     ("epochs", "message"),
     [
-        ([0, 1], "one label, or have one for each of 240 rows"),
+        ([0, 1], "one label, or have a label for each of 240 rows"),
         (np.full(240, np.nan), "missing"),
         ([None] * 240, "missing"),
         (np.zeros(240, "m8[D]"), "numbers, texts, dates or periods"),
