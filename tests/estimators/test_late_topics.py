@@ -459,18 +459,6 @@ def test_the_log_knows_a_topic_that_ended_between_two_shares(monkeypatch):
     check_lineage(hdp)
 
 
-def test_trials_of_files_from_before_go_on(tmp_path):
-    """These hold trials between passes alone, and nothing of what is shared."""
-    hdp, rest = paused()
-    trials = hdp._posterior.trials.trials
-    trials.n_logged = trials.suited = None
-    hdp._posterior.trials = trials
-    skbnp.save(hdp, tmp_path / "hdp.skbnp")
-    hdp = learn(skbnp.load(tmp_path / "hdp.skbnp"), rest, 340)
-    check_lineage(hdp)
-    assert hdp._posterior.reservoir.n_next > reservoir.FIRST_TRIALS  # they have ended
-
-
 def test_trials_go_on_where_terms_are_new():
     X, _ = plant(600, seed=3, begin=0)
     frame = pd.DataFrame(X.toarray(), columns=[f"w{n:03d}" for n in range(200)])
