@@ -11,6 +11,7 @@ from scipy.special import betaln, gammaln, psi
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.trees import Tree
+from skbnp.utils.ranges import Positive
 
 Array = NDArray[np.float64]
 
@@ -19,7 +20,7 @@ Array = NDArray[np.float64]
 class LevelPriors:
     """Hyperparameters of topics, sticks and levels of a tree."""
 
-    concentration: float  # gamma
+    concentration: Positive  # gamma
     level_prior: Array  # (n_levels,) alpha, Dirichlet of a document's levels
     topic_prior: Array  # (n_levels,) eta, Dirichlet of topics over words
     seen: SeenWords | None = None  # words that topics have columns for; None: all

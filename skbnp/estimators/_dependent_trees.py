@@ -16,9 +16,7 @@ from skbnp.estimators._epoch_records import check_state
 from skbnp.estimators._epoch_trees import EpochTreeMixin
 from skbnp.estimators._saved import (
     LARGE,
-    MOST_STEPS,
     check_array,
-    check_concentrations,
     check_kinds,
     check_number,
     check_seen_words,
@@ -588,13 +586,6 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
         state, global_stats = posterior.state, posterior.global_stats
         width = check_state(state, n_features, n_seen)
         check_number("seen words", n_seen, least=width, most=width)
-        priors = posterior.model.priors
-        check_concentrations(priors, ("child_concentration", "stop_concentration"))
-        for name in ("parent_weight", "past_weight"):
-            check_number(name, getattr(priors, name), least=0, most=LARGE)
-        for name in ("first_step", "n_open"):
-            check_number(name, getattr(posterior, name), least=0, most=MOST_STEPS)
-        check_number("window", posterior.window, least=1, most=MOST_STEPS)
         n = len(state.tree)
         check_number("n_components_", self.n_components_, least=n, most=n)
         check_array("masses", global_stats.masses, (n,))

@@ -588,15 +588,9 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
         _saved.check_counts("topic_word_counts", sample.topic_word_counts, shape)
         _saved.check_array("table_counts", sample.table_counts, (n,), kind="i", least=1)
         _saved.check_array("component_ids", sample.component_ids, (n,), kind="i")
-        _saved.check_concentrations(
-            sample, ("doc_concentration", "corpus_concentration", "topic_word_prior")
-        )
         _check_repeats(sample)
 
     def _check_chain(self, state: chain.FranchiseState) -> None:
-        _saved.check_concentrations(
-            state.concentrations, ("corpus", "doc", "topic_word_prior")
-        )
         _check_repeats(state.concentrations)
 
     # -- editing ----------------------------------------------------------------------
@@ -768,4 +762,7 @@ def _check_repeats(state: FranchiseSample | Concentrations) -> None:
         _saved.check_number(
             "word_discount", state.word_discount, least=least, most=most
         )
-        _saved.check_concentrations(state, ("word_concentration",))
+        concentration = state.word_concentration
+        _saved.check_number(
+            "word_concentration", concentration, least=1e-300, most=1e100
+        )

@@ -15,7 +15,6 @@ from skbnp.estimators._saved import (
     LARGE,
     LARGE_SQUARE,
     LEAST_MASS,
-    MOST_STEPS,
     check_array,
     check_kinds_of,
     check_number,
@@ -62,15 +61,8 @@ from skbnp.utils.warnings import warn_caller
 DEFAULT_MOVES = TreeMoves(max_tries=5, max_rounds=4)
 #: Levels that are no news, and columns that are many.
 DEFAULT_DEPTH, WIDE = 3, 5_000
-#: Least entries of arrays in files that have a sign, and priors in force, all positive.
+#: Least entries of arrays in files that have a sign.
 LEAST = {"stub_masses": LEAST_MASS, "loading_variances": 1e-300, "centre_variances": 0}
-PRIORS = (
-    "loading_variance",
-    "concentration",
-    "noise_shape",
-    "noise_rate",
-    "centre_variance",
-)
 #: Rows of a stream that are evidence of branches where there are some clear groups.
 ENOUGH_ROWS = 200
 #: Part of the variance that other rows have beside one that hides them.
@@ -673,11 +665,6 @@ class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstim
         beyond = np.abs(state.centres[1:]) > 1.0 + 10.0 * means[1:]
         if state.centres[0] != 0.0 or beyond.any():
             raise ValueError("The saved centres is damaged: one is far from all rows.")
-        for name in ("mean_variance", "noise_shape", "noise_rate"):
-            check_number(name, getattr(state, name), least=1e-300, most=LARGE_SQUARE)
-        check_number("scale_", model.frame.scale, least=0.0, most=1e101)
-        for name in PRIORS:
-            check_number(name, getattr(model, name), least=1e-300, most=LARGE_SQUARE)
         if not np.array_equal(posterior.ids, state.tree.ids):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")
         recent = getattr(self, "_recent", RecentRows())
@@ -686,9 +673,6 @@ class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstim
         check_array("recent_rows", recent.rows, shape, least=-LARGE)
         if len(recent.rows) and model.frame.farthest(recent.rows)[1] > FARTHEST:
             raise ValueError("The saved recent_rows are damaged: one is too far away.")
-        check_number("mass", recent.mass, least=0, most=MOST_STEPS)
-        for name in ("n_new", "n_last"):
-            check_number(name, getattr(recent, name), least=0, most=MOST_STEPS)
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 

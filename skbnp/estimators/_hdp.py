@@ -63,7 +63,7 @@ from skbnp.models.hdp.moves.repeats import LearnBurstiness, suit_burstiness_to
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.reservoir import LAST_KEY, SCORED, Reservoir, has_doubled
+from skbnp.models.hdp.reservoir import SCORED, Reservoir, has_doubled
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.arrays import with_columns
 from skbnp.utils.random import Purpose, stream
@@ -496,8 +496,6 @@ class HDP(VariationalTopicModel):
         most = 2.0 * max(HIGHEST_CONCENTRATION, posterior.state.doc_concentration)
         result = posterior.state.prediction_concentration
         check_number("prediction_concentration_", result, least=0.0, most=most)
-        result = posterior.state.background_weight
-        check_number("background_weight_", result, least=0.0, most=1.0)
         check_burstiness(posterior.state)
         for number in posterior.alike or ():
             check_number("n_components_range_", number, least=1, most=LARGE)
@@ -507,8 +505,6 @@ class HDP(VariationalTopicModel):
             self._check_reservoir(posterior.reservoir)
         if posterior.outliers is not None:
             self._check_outliers(posterior.outliers)
-        if isinstance(posterior.trials, stream_trials.PausedTrials):
-            check_number("n_steps", posterior.trials.n_steps, least=0, most=LARGE)
         missed = posterior.missed
         if missed is not None:
             shape = len(missed.indptr) - 1, missed.shape[1]
@@ -516,21 +512,11 @@ class HDP(VariationalTopicModel):
 
     def _check_reservoir(self, reservoir: Reservoir) -> None:
         """Raise if the saved reservoir is unfit for use."""
-        keys, last = reservoir.keys, (reservoir.last_key, reservoir.last_held_key)
-        if not (
-            isinstance(keys, np.ndarray)
-            and keys.dtype == np.uint64
-            and keys.ndim == 1
-            and keys.dtype.isnative
-            and all(isinstance(key, int) and 0 < key <= LAST_KEY for key in last)
-        ):
+        keys = reservoir.keys
+        if keys.dtype != np.uint64 or keys.ndim != 1 or not keys.dtype.isnative:
             raise ValueError("The saved reservoir is damaged: it has other keys.")
         shape = (keys.size, self.n_features_in_)
         check_sparse("reservoir", reservoir.counts, shape, kind="f")
-        for name in ("n_before", "n_next", "n_last", "n_scored", "score_spread"):
-            check_number(name, getattr(reservoir, name), least=0, most=LARGE)
-        check_number("surprise", reservoir.cusum, least=0, most=LARGE)
-        check_number("mean_score", reservoir.mean_score, least=-LARGE, most=0.0)
 
     def _check_outliers(self, outliers: Outliers) -> None:
         """Raise if saved outliers and proposals are unfit for use."""
@@ -900,8 +886,6 @@ class HDP(VariationalTopicModel):
             ongoing = stream_trials.PausedTrials(trials, live=trials)
         else:
             # Files from before have these.
-            if isinstance(paused, stream_trials.StreamTrials):
-                paused = stream_trials.PausedTrials(paused)
             ongoing = paused.resumed(local_step)
             trials = ongoing.live
             trials.missed.append(learned)

@@ -635,8 +635,6 @@ class NestedHDP(CountModel):
         )
         for name in ("child_concentration", "topic_word_prior"):
             check_number(name, getattr(state, name), least=1e-100, most=1e10)
-        for name in ("stop", "go"):
-            check_number(name, getattr(posterior.model, name), least=1e-300, most=LARGE)
         check_burstiness(state)
         check_array("component_ids_", self.component_ids_, (n,), kind="i")
         if not np.array_equal(posterior.ids, state.tree.ids):

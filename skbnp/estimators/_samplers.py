@@ -20,8 +20,6 @@ from skbnp.estimators import _base
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
 from skbnp.estimators._given_topics import check_names
 from skbnp.estimators._saved import (
-    MOST_IDS,
-    MOST_STEPS,
     check_history,
     check_ids,
     check_lineage,
@@ -426,18 +424,12 @@ class Sampler(
         for sample in (*self.samples_, *self._kept):
             if not isinstance(sample, self._sample_class):
                 raise ValueError("The saved samples_ are damaged: of another model.")
-            for name in ("chain", "step"):
-                check_number(name, getattr(sample, name), least=0, most=MOST_STEPS)
-            check_number("log_joint", sample.log_joint, least=-np.inf, most=np.inf)
             self._check_sample(sample)
         for state in self._saved_chains():
             if not isinstance(state, self._chain_class):
                 raise ValueError("The saved chains are damaged: of another model.")
             check_ids("ids", state.ids, (len(state.ids),))
             check_lineage("lineage", state.lineage)
-            check_number("next_id", state.next_id, least=0, most=MOST_IDS)
-            for name in ("number", "step", "begin"):
-                check_number(name, getattr(state, name), least=0, most=MOST_STEPS)
             self._check_chain(state)
 
     def _saved_chains(self) -> tuple[Any, ...]:

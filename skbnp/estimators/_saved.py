@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import fields
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,36 +22,35 @@ from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.hints import fits
+from skbnp.utils.ranges import (
+    LARGE,
+    LARGE_SQUARE,
+    MOST,
+    MOST_IDS,
+    MOST_STEPS,
+    Entropy,
+    Id,
+    In,
+    Steps,
+)
 
-#: Largest count of a sampler.
-MOST = 2**31 - 1
-#: Largest magnitude of what is learned of counts and directions: sums of squares stay
-#: doubles.
-LARGE = 1e120
-#: Largest id of a component: renaming allocates an entry for each, and the log of so
-#: many takes gigabytes.
-MOST_IDS = 2**24
 #: Least mass at a node: what rounding leaves of none.
 LEAST_MASS = -0.5
 #: What updates of totals may round off, relative to one count or to the totals: those
 #: of a stream of a million steps differ by 1e-10.
 ROUNDED = 1e-6
-#: Largest magnitude of sums of squares of rows.
-LARGE_SQUARE = 1e240
-#: Largest number of updates or rows, and of an entropy.
-MOST_STEPS, MOST_ENTROPY = 2**53, 2**128 - 1
 
 Array, Ints = NDArray[np.float64], NDArray[np.intp]
 #: Types of what `fit` leaves, by name; no name means two things.
 FITTED: dict[str, Any] = {
-    "_burnt": int,
+    "_burnt": Steps,
     "_chains": tuple[ChainState, ...] | None,
     "_data": bytes | None,
-    "_seed_entropy": int,
+    "_seed_entropy": Entropy,
     "_kept": list[object],
     "_last": tuple[ChainState, ...],
-    "_n_seen": int,
-    "_next_id": int,
+    "_n_seen": Steps,
+    "_next_id": Id,
     "_posterior": Posterior,
     "_seen": SeenWords,
     "child_concentration_": float,
@@ -67,10 +66,10 @@ FITTED: dict[str, Any] = {
     "loading_variance_": float,
     "mean_": Array,
     "n_active_components_": int,
-    "n_components_": int,
+    "n_components_": Annotated[int, In(1, MOST)],
     "n_components_posterior_": dict[int, float],
-    "n_features_in_": int,
-    "n_iter_": int,
+    "n_features_in_": Annotated[int, In(1, MOST)],
+    "n_iter_": Steps,
     "noise_variance_": float,
     "past_weight_": float,
     "prior_concentration_": float,
@@ -94,16 +93,8 @@ def check_fitted(attributes: Mapping[str, Any]) -> None:
     """Raise unless fitted attributes exist and have their types."""
     for name, hint in FITTED.items():
         if name in attributes and not fits(attributes[name], hint):
-            raise _damaged(name, f"is of a wrong type, {_kind(attributes[name])}")
-    for name in ("n_components_", "n_features_in_"):
-        check_number(name, attributes[name], least=1, most=MOST)
-    for name in ("n_iter_", "_burnt", "_n_seen", "_next_id"):
-        check_number(name, attributes.get(name, 0), least=0, most=MOST_STEPS)
-    check_number(
-        "_seed_entropy", attributes.get("_seed_entropy", 0), least=0, most=MOST_ENTROPY
-    )
+            raise _damaged(name, f"is {attributes[name]!r:.80}, not {hint}")
     check_lineage("lineage_", attributes["lineage_"])
-    check_number("_next_id", attributes.get("_next_id", 0), least=0, most=MOST_IDS)
     for name in FITTED.keys() & attributes.keys():
         value, is_number = attributes[name], fits(attributes[name], float)
         if is_number:
@@ -135,14 +126,9 @@ def check_history(history: dict[str, list], names: Iterable[str]) -> None:
 
 
 def check_lineage(name: str, lineage: list[Lineage]) -> None:
-    """Raise unless a log has entries, with steps and ids in range."""
+    """Raise unless a log has entries."""
     if not lineage:
         raise _damaged(name, "is empty")
-    steps = [entry.step for entry in lineage]
-    ids = [one for entry in lineage for one in (*entry.parents, *entry.children)]
-    for numbers, most in ((steps, MOST_STEPS), (ids, MOST_IDS)):
-        check_number(name, min(numbers, default=0), least=0, most=most)
-        check_number(name, max(numbers, default=0), least=0, most=most)
 
 
 def check_ids(name: str, ids: Any, shape: tuple[int, ...]) -> None:
@@ -166,13 +152,8 @@ def check_posterior(
     `most` is the largest number in the model and in totals.
     """
     check_kinds(posterior, **kinds)
-    check_number("seed_entropy", posterior.seed_entropy, least=0, most=MOST_ENTROPY)
-    for name in ("n_steps", "n_seen"):
-        check_number(name, getattr(posterior, name), least=0, most=MOST_STEPS)
     origin = posterior.step_origin
     check_number("step_origin", origin, least=-MOST_STEPS, most=posterior.n_steps)
-    check_number("init_fraction", posterior.init_fraction, least=0, most=1)
-    check_number("max_components", posterior.max_components, least=1, most=np.inf)
     check_lineage("lineage", posterior.lineage)
     check_ids("ids", posterior.ids, (len(posterior.ids),))
     check_numbers(posterior.model, most)
@@ -345,17 +326,10 @@ def check_number(name: str, value: Any, *, least: float, most: float) -> None:
         raise _damaged(name, f"is {value!r}, not in [{least:g}, {most:g}]")
 
 
-def check_concentrations(state: Any, names: Iterable[str]) -> None:
-    """Raise unless concentrations and priors are positive, finite numbers."""
-    for name in names:
-        check_number(name, getattr(state, name), least=1e-300, most=1e100)
-
-
 def check_level_priors(priors: Any) -> int:
     """Raise unless priors of a topic tree are one per level; return the depth."""
     n_levels = len(priors.level_prior)
     check_number("max_depth", n_levels, least=1, most=MAX_LEVELS)
-    check_concentrations(priors, ("concentration",))
     for name in ("level_prior", "topic_prior"):
         check_array(name, getattr(priors, name), (n_levels,), least=1e-300)
     return n_levels

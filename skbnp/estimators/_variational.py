@@ -30,7 +30,6 @@ from skbnp.estimators._known_topics import (
 from skbnp.estimators._saved import (
     LARGE,
     check_array,
-    check_concentrations,
     check_fitted,
     check_history,
     check_kinds_of,
@@ -951,9 +950,6 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         check_array("component_ids_", posterior.ids, (len(posterior.ids),), kind="i")
         # Moves find columns by ids.
         check_number("component_ids_", len(posterior.ids), least=0, most=n)
-        check_concentrations(
-            state, ("doc_concentration", "corpus_concentration", "topic_word_prior")
-        )
         for item in fields(state):
             value = getattr(state, item.name)
             if isinstance(value, np.ndarray):

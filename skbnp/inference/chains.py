@@ -16,6 +16,7 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Reporter
 from skbnp.inference.posterior import Lineage
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.ranges import Id, Steps
 
 
 class Chain(Protocol):
@@ -58,12 +59,12 @@ class ChainStart:
 class ChainState:
     """State of a chain between two sweeps: all that the next one needs."""
 
-    number: int
-    step: int  # sweeps made
+    number: Steps
+    step: Steps  # sweeps made
     ids: NDArray[np.intp]  # names of the components
-    next_id: int
+    next_id: Id
     lineage: list[Lineage]  # grows with the chain
-    begin: int  # sweeps made by others before
+    begin: Steps  # sweeps made by others before
     log_joint: float  # nats per token
 
 

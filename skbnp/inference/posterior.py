@@ -16,6 +16,7 @@ from skbnp.components.statistics import StateT, StatsT
 from skbnp.components.word_topics import remaining
 from skbnp.inference.interrupts import commit
 from skbnp.utils.ordering import rows_by_id
+from skbnp.utils.ranges import Entropy, Id, Limit, Share, Steps
 
 
 class Lineage(NamedTuple):
@@ -25,11 +26,11 @@ class Lineage(NamedTuple):
     exists again after a "revive" alone.
     """
 
-    step: int  # updates made before
+    step: Steps  # updates made before
     # "init", "birth", "split", "merge", "prune", "reattach", "exchange" or "revive"
     kind: str
-    parents: tuple[int, ...]  # ids that it changed or ended
-    children: tuple[int, ...]  # ids that live on, or begin
+    parents: tuple[Id, ...]  # ids that it changed or ended
+    children: tuple[Id, ...]  # ids that live on, or begin
 
     def __deepcopy__(self, memo: dict) -> "Lineage":
         return self  # logs of many entries are copied often
@@ -92,13 +93,13 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
     global_stats: StatsT
     ids: NDArray[np.intp]  # (K,) stable name of each component
     lineage: list[Lineage]  # where each id came from
-    seed_entropy: int = 0  # of its random streams
-    n_steps: int = 0  # updates
+    seed_entropy: Entropy = 0  # of its random streams
+    n_steps: Steps = 0  # updates
     step_origin: int = 0  # `n_steps` from which step sizes decrease
-    n_seen: int = 0  # documents learned from, by a stream as often as they come
+    n_seen: Steps = 0  # documents learned from, by a stream as often as they come
     is_warm: bool = False  # the warm-up lies behind
-    init_fraction: float = 1.0  # share of the totals from the start and the warm-up
-    max_components: float = np.inf  # that moves may reach
+    init_fraction: Share = 1.0  # share of the totals from the start and the warm-up
+    max_components: Limit = np.inf  # that moves may reach
 
     @property
     def n_named(self) -> int:

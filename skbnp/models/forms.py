@@ -83,6 +83,7 @@ from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
 from skbnp.models.nested_hdp.posterior import NestedPosterior
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.plain import register
+from skbnp.utils.ranges import Steps
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -216,7 +217,7 @@ register("stream-trials/1", StreamTrials)
 register(
     "paused-trials/1",
     PausedTrials,
-    types={"trials": StreamTrials, "n_steps": int},
+    types={"trials": StreamTrials, "n_steps": Steps},
     make=PausedTrials,
 )
 register("cross-fitted-trials/1", CrossFittedTrials)

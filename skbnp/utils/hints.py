@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence, Set
 from numbers import Integral, Real
 from types import UnionType
 from typing import (
+    Annotated,
     Any,
     Literal,
     TypeVar,
@@ -36,6 +37,8 @@ def fits(value: object, hint: Any) -> bool:
             return any(fits(value, one) for one in hint.__constraints__)
         return hint.__bound__ is None or _is_object(value)
     kind, args = get_origin(hint) or hint, get_args(hint)
+    if kind is Annotated:
+        return fits(value, args[0]) and all(one.contains(value) for one in args[1:])
     if kind in (Union, UnionType):
         return any(fits(value, one) for one in args)
     if kind is Literal:

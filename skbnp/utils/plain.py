@@ -42,7 +42,9 @@ class Form:
     @cached_property
     def types(self) -> Mapping[str, Any]:
         """Type hints of the attributes."""
-        hints = get_type_hints(self.kind) if self.declared is None else self.declared
+        hints = self.declared
+        if hints is None:
+            hints = get_type_hints(self.kind, include_extras=True)
         return {name: hints[name] for name in self.attributes}
 
     @property
@@ -65,8 +67,7 @@ class Form:
             raise ValueError(f"{names}: missing, or unknown")
         for name, hint in self.types.items():
             if not fits(parts[name], hint):
-                kind = type(parts[name]).__name__
-                raise ValueError(f"{name} is of a wrong type, {kind}")
+                raise ValueError(f"{name} is {parts[name]!r:.80}, not {hint}")
 
 
 _FORMS: dict[str, Form] = {}

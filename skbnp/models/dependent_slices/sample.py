@@ -15,6 +15,7 @@ from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import update_own_means
 from skbnp.utils.labels import Label
+from skbnp.utils.ranges import Log, Steps
 from skbnp.utils.typing import Array, Ints
 
 #: Updates of the posterior of directions, each down the tree and up again.
@@ -26,9 +27,9 @@ class TreeSample:
     """Tree, rows and directions of a sample; siblings by decreasing rows."""
 
     epoch: ClosedEpoch
-    log_joint: float  # nats per row
-    chain: int
-    step: int  # sweeps made
+    log_joint: Log  # nats per row
+    chain: Steps
+    step: Steps  # sweeps made
     past_weight: float
 
     @property

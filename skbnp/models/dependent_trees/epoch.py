@@ -29,6 +29,7 @@ from skbnp.models.dependent_trees.state import (
     windowed,
 )
 from skbnp.utils.labels import Label, check_labels, fitted_places, warn_of_newest
+from skbnp.utils.ranges import Count, Steps
 from skbnp.utils.typing import Ints
 
 #: Order in which levels are updated in each turn of `EpochModel.learn_priors`, of which
@@ -166,9 +167,9 @@ class EpochPosterior(Posterior[EpochModel, EpochState, EpochStats]):
     """The posterior of the open epoch, and those of the epochs before it."""
 
     label: Label = None  # of the open epoch
-    first_step: int = 0  # updates made before it
-    window: int = 1  # epochs whose rows count for the sticks
-    n_open: int = 0  # rows of the open epoch that the totals may hold
+    first_step: Steps = 0  # updates made before it
+    window: Count = 1  # epochs whose rows count for the sticks
+    n_open: Steps = 0  # rows of the open epoch that the totals may hold
     unsettled: tuple[object, ...] = ()  # epochs whose bound has not converged
     seen: SeenWords | None = None  # columns of the state; closed ones have the first
     closed: list[ClosedEpoch] = field(default_factory=list)

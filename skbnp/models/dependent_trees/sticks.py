@@ -20,6 +20,7 @@ from scipy.special import betaln
 from skbnp.components.tree_sticks import expected_log_sticks
 from skbnp.kernels import _sticks as kernels
 from skbnp.trees import Tree
+from skbnp.utils.ranges import Amount, Positive
 from skbnp.utils.typing import Array
 
 
@@ -27,10 +28,10 @@ from skbnp.utils.typing import Array
 class TreePriors:
     """Concentrations of sticks, and weights of the priors of directions."""
 
-    child_concentration: float = 0.5  # gamma
-    stop_concentration: float = 0.5  # alpha
-    parent_weight: float = 1.0  # k1
-    past_weight: float = 1.0  # k2
+    child_concentration: Positive = 0.5  # gamma
+    stop_concentration: Positive = 0.5  # alpha
+    parent_weight: Amount = 1.0  # k1
+    past_weight: Amount = 1.0  # k2
 
 
 @dataclass(frozen=True, slots=True)

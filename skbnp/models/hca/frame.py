@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skbnp.utils.ranges import In
 from skbnp.utils.typing import Array
 
 #: Rows of a block at most, and entries: half of what fits into memory near a core.
@@ -25,7 +27,9 @@ class Frame:
     """
 
     shift: Array  # (n_features,)
-    scale: float  # root mean square of entries about the shift; 0: all were equal
+    scale: Annotated[
+        float, In(0, 1e101)
+    ]  # root mean square of entries about the shift; 0: all were equal
 
     @property
     def unit(self) -> float:

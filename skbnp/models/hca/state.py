@@ -10,6 +10,7 @@ from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_no
 from skbnp.components.tree_sticks import stub_nodes
 from skbnp.models.hca.frame import Frame
 from skbnp.trees import Tree
+from skbnp.utils.ranges import Square
 from skbnp.utils.typing import Array
 
 #: Part of sum |t|^2 below which the residual is rounding error.
@@ -27,9 +28,9 @@ class State(NodeState, NodeStatistics):
     centres: Array  # (n_nodes,) c_i, 0 at the root
     centre_variances: Array  # (n_nodes,) r_i, 0 at the root
     mean: Array  # (n_features,) m
-    mean_variance: float  # s_mu
-    noise_shape: float  # a
-    noise_rate: float  # b
+    mean_variance: Square  # s_mu
+    noise_shape: Square  # a
+    noise_rate: Square  # b
 
     per_node: ClassVar[tuple[str, ...]] = (
         "loadings",
@@ -142,12 +143,12 @@ class Priors:
     """Hyperparameters of component analysis, and the frame of rows."""
 
     n_levels: int  # L
-    concentration: float  # gamma
-    loading_variance: float  # s0
+    concentration: Square  # gamma
+    loading_variance: Square  # s0
     frame: Frame  # in which rows enter: all below is in its units
-    noise_shape: float = 1e-3  # a0
-    noise_rate: float = 1e-3  # b0
-    centre_variance: float = 10.0  # r0
+    noise_shape: Square = 1e-3  # a0
+    noise_rate: Square = 1e-3  # b0
+    centre_variance: Square = 10.0  # r0
     learn_loading_variance: bool = False
 
 

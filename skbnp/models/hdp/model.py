@@ -44,6 +44,7 @@ from skbnp.components.word_topics import WordTopics, remaining
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.burstiness import Burstiness
+from skbnp.utils.ranges import Positive, Share
 from skbnp.utils.typing import Array, Ints
 
 #: No topic weight falls below this: x psi(x) loses all digits near 1e-12.
@@ -55,13 +56,13 @@ class HDPState:
     """Topic weights, concentrations and priors of an HDP; replaced as a whole."""
 
     weights: Array  # (K + 1,) beta; the last entry is the mass of all other topics
-    doc_concentration: float  # alpha
-    corpus_concentration: float  # gamma
-    topic_word_prior: float  # eta
+    doc_concentration: Positive  # alpha
+    corpus_concentration: Positive  # gamma
+    topic_word_prior: Positive  # eta
     burstiness: Burstiness | None = None  # None: documents repeat no word
     by_tables: bool = False  # whether topics explain the tables of words, not tokens
     prediction_concentration: float = 0.0  # alpha where documents are predicted
-    background_weight: float = 0.0  # of the mean topic in topics that predict
+    background_weight: Share = 0.0  # of the mean topic in topics that predict
 
     @property
     def n_components(self) -> int:

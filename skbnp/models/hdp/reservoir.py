@@ -1,6 +1,7 @@
 """Reservoir sample of a stream's documents, on which an HDP tries numbers of topics."""
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse as sp
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from skbnp.models.hdp.held_out import HeldOut, n_judges, split
 from skbnp.utils.arrays import with_columns
+from skbnp.utils.ranges import LARGE, Amount, In
 from skbnp.utils.typing import Array, Flags
 
 #: Share of the documents that are held out, as long as these are few: what is held out
@@ -53,6 +55,9 @@ def has_doubled(n_before: float, n_now: float) -> bool:
     return n_before < limit <= n_now
 
 
+Key = Annotated[int, In(1, LAST_KEY)]
+
+
 @dataclass(frozen=True, slots=True)
 class Reservoir:
     """A random sample of the different documents of a stream, some of them held out.
@@ -64,15 +69,15 @@ class Reservoir:
 
     keys: NDArray[np.uint64]  # (n,)
     counts: sp.csr_array  # (n, V)
-    last_key: int = LAST_KEY  # that is kept
-    last_held_key: int = int(SHARE * LAST_KEY)
-    n_before: float = 0.0  # documents of the stream before the first one here
-    n_next: float = FIRST_TRIALS  # documents at which numbers are tried next
-    n_last: float = 0.0  # documents at which they were tried last
-    n_scored: float = 0.0  # documents whose scores were recorded before learning
-    mean_score: float = 0.0  # of these, nats per token
-    score_spread: float = 0.0  # sum of squared differences from it
-    cusum: float = 0.0  # cumulative sum of standard errors by which calls were worse
+    last_key: Key = LAST_KEY  # that is kept
+    last_held_key: Key = int(SHARE * LAST_KEY)
+    n_before: Amount = 0.0  # documents of the stream before the first one here
+    n_next: Amount = FIRST_TRIALS  # documents at which numbers are tried next
+    n_last: Amount = 0.0  # documents at which they were tried last
+    n_scored: Amount = 0.0  # documents whose scores were recorded before learning
+    mean_score: Annotated[float, In(-LARGE, 0)] = 0.0  # of these, nats per token
+    score_spread: Amount = 0.0  # sum of squared differences from it
+    cusum: Amount = 0.0  # cumulative sum of standard errors by which calls were worse
 
     @classmethod
     def empty(

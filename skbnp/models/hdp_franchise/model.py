@@ -17,6 +17,7 @@ from skbnp.components.hyperparameters import log_rising
 from skbnp.kernels import _seating as kernel
 from skbnp.models.hdp_franchise.repeats import NONE, Repeats
 from skbnp.rows.tokens import Tokens
+from skbnp.utils.ranges import Positive
 from skbnp.utils.typing import Array, Flags
 
 Ints = NDArray[np.int32]
@@ -71,9 +72,9 @@ def _smallest_type(counts: NDArray) -> np.dtype:
 class Concentrations:
     """Hyperparameters of a seating."""
 
-    corpus: float  # gamma
-    doc: float  # alpha
-    topic_word_prior: float  # eta
+    corpus: Positive  # gamma
+    doc: Positive  # alpha
+    topic_word_prior: Positive  # eta
     word_discount: float = NONE[0]  # d
     word_concentration: float = NONE[1]  # c; infinite: no document repeats a word
 

@@ -10,6 +10,7 @@ from skbnp.inference.chains import ChainState
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp_franchise.model import Concentrations, Places, Seating
 from skbnp.models.hdp_franchise.repeats import NONE
+from skbnp.utils.ranges import Log, Positive, Steps
 from skbnp.utils.typing import Array
 
 Ints = NDArray[np.int32]
@@ -22,12 +23,12 @@ class FranchiseSample:
     topic_word_counts: sp.csr_array  # (n_components, n_words) int32
     table_counts: Ints  # (n_components,)
     component_ids: NDArray[np.intp]  # (n_components,)
-    doc_concentration: float  # alpha
-    corpus_concentration: float  # gamma
-    topic_word_prior: float  # eta
-    log_joint: float  # nats per token
-    chain: int
-    step: int  # sweeps made
+    doc_concentration: Positive  # alpha
+    corpus_concentration: Positive  # gamma
+    topic_word_prior: Positive  # eta
+    log_joint: Log  # nats per token
+    chain: Steps
+    step: Steps  # sweeps made
     word_discount: float = NONE[0]  # d
     word_concentration: float = NONE[1]  # c
 

@@ -43,6 +43,7 @@ from skbnp.components.word_topics import Weighting, WordTopics, remaining
 from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
 from skbnp.kernels._tables import log_weights as fill_logs
+from skbnp.utils.ranges import Positive
 from skbnp.utils.typing import Array, Ints
 
 
@@ -51,9 +52,9 @@ class StickState:
     """Expected tables of topics and concentrations; replaced as a whole."""
 
     tables: Array  # (K,) m, expected tables of each topic
-    doc_concentration: float  # alpha
-    corpus_concentration: float  # gamma
-    topic_word_prior: float  # eta
+    doc_concentration: Positive  # alpha
+    corpus_concentration: Positive  # gamma
+    topic_word_prior: Positive  # eta
     last: int = -1  # column of the topic that the last stick is kept for; -1: none
 
     @property

@@ -10,6 +10,7 @@ from skbnp.components.tree_sticks import LevelPriors, stub_nodes
 from skbnp.models.nested_crp.model import PathGlobals
 from skbnp.models.nested_crp_walks.model import Nodes, Walks
 from skbnp.trees import Tree
+from skbnp.utils.ranges import Log, Steps
 from skbnp.utils.typing import Array, Ints
 
 
@@ -24,9 +25,9 @@ class NestedSample:
     child_concentration: float  # gamma
     level_prior: Array  # (n_levels,) alpha
     topic_word_prior: Array  # (n_levels,) eta
-    log_joint: float  # nats per token
-    chain: int
-    step: int  # sweeps made
+    log_joint: Log  # nats per token
+    chain: Steps
+    step: Steps  # sweeps made
 
     @classmethod
     def of(

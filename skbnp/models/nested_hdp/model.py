@@ -49,6 +49,7 @@ from skbnp.components.word_topics import WordTopics
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.trees import Tree
+from skbnp.utils.ranges import LeastAmount
 from skbnp.utils.typing import Array
 
 #: No weight of a child falls below this.
@@ -111,8 +112,8 @@ class NestedStats(WordStats[WordsT]):
 class NestedHDPModel(WordTopicModel[MixedTree, NestedStats]):
     """Model of the nested HDP: statistics, updates of weights and concentrations."""
 
-    stop: float = 0.3  # s
-    go: float = 0.3  # g
+    stop: LeastAmount = 0.3  # s
+    go: LeastAmount = 0.3  # g
     learn_concentrations: bool = True
     learn_topic_prior: bool = False
     child_prior: GammaPrior = (1.0, 1.0)

@@ -35,6 +35,7 @@ from skbnp.models.hca.state import State, Stats
 from skbnp.models.hca.updates import coordinate_ascent, expand
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, some_rows, stream
+from skbnp.utils.ranges import Mass, Steps
 from skbnp.utils.typing import Array, Ints
 
 ComponentLearner = Learner[Posterior, Corpus, RowLocalStep, RowCache]
@@ -274,9 +275,9 @@ class RecentRows:
     """Latest rows of a stream, which judge branches: one chunk may be too few."""
 
     rows: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    mass: float = 0.0  # rows of the totals for which they stand
-    n_new: int = 0  # of them, since the tree has changed by them
-    n_last: int = 0  # rows by which it changed then
+    mass: Mass = 0.0  # rows of the totals for which they stand
+    n_new: Steps = 0  # of them, since the tree has changed by them
+    n_last: Steps = 0  # rows by which it changed then
 
     @property
     def is_due(self) -> bool:
