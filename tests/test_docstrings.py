@@ -28,7 +28,7 @@ SLOW = (
     "skbnp.estimators._nested_crp",
     "skbnp.inspection._epochs",
     "skbnp.inspection._over_time",
-    "skbnp.inspection._stability",
+    "skbnp.inspection._consensus",
 )
 PUBLIC_MODULES = [
     "skbnp",

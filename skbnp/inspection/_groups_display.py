@@ -15,8 +15,16 @@ from skbnp.inspection._displays import (
     VERMILION,
     Display,
 )
-from skbnp.inspection._groups import LINES, TopicGroups, topic_groups
-from skbnp.inspection._outline import WIDTH, fold, heading, left_out, rest_of
+from skbnp.inspection._groups import (
+    LINES,
+    WIDTH,
+    TopicGroups,
+    fold,
+    heading,
+    left_out,
+    rest_of,
+    topic_groups,
+)
 from skbnp.utils.validation import validate_params
 
 #: Of groups in turn; Okabe and Ito's.

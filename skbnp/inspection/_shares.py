@@ -11,10 +11,9 @@ from scipy.special import ndtri, stdtrit
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from skbnp.inspection._copies import copies, members_of
 from skbnp.inspection._over_time import _pandas
 from skbnp.inspection._terms import relevant_terms
-from skbnp.inspection._uses import shares_of_tokens, uses_of
+from skbnp.inspection._uses import copies, members_of, shares_of_tokens, uses_of
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import row_parts
 from skbnp.utils.labels import RowLabels, check_labels

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from skbnp.inspection._chains import best_sample, is_sampler
-from skbnp.inspection._outline import counted
+from skbnp.inspection._groups import counted
 from skbnp.metrics import document_completion_score, split_tokens
 from skbnp.rows.digests import share_known
 from skbnp.utils import fitted as read

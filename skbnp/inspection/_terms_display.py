@@ -14,7 +14,7 @@ from skbnp.inspection._displays import (
     Display,
     shortened,
 )
-from skbnp.inspection._ranking import Ranking, rank_topics
+from skbnp.inspection._names import Ranking, rank_topics
 from skbnp.inspection._terms import leading, relevant_columns, signed
 from skbnp.utils import fitted as read
 from skbnp.utils.ordering import largest

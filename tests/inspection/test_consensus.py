@@ -19,8 +19,8 @@ from skbnp.inspection import (
     stability,
     top_terms,
 )
+from skbnp.inspection._alignment import DocumentDraws, Draw
 from skbnp.inspection._consensus import matched_draws
-from skbnp.inspection._draws import DocumentDraws, Draw
 
 
 def planted(seed, n_docs, n_topics, n_words, length):

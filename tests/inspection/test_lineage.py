@@ -19,7 +19,7 @@ from skbnp.estimators import SplitMerge
 from skbnp.inference.posterior import Lineage
 from skbnp.inspection import LineageDisplay
 from skbnp.inspection._displays import BLUE, GREY, VERMILION
-from skbnp.inspection._lanes import (
+from skbnp.inspection._lineage import (
     ancestors,
     arranged,
     descendants,
