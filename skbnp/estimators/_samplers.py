@@ -277,7 +277,9 @@ class Sampler(
     def _restored(self, data, account: Account, before: Any) -> list[Any]:
         """Return the chains of an unfinished fit that a file has."""
         check_type("account", account, SweepsAccount)
-        most = max(self._n_sweeps(data, goes_on=is_resumed) for is_resumed in (0, 1))
+        most = max(
+            self._n_sweeps(data, goes_on=is_resumed) for is_resumed in (False, True)
+        )
         check_number("n_sweeps", account["n_sweeps"], least=0, most=most)
         self._take_names(before)
         return [

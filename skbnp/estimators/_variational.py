@@ -257,7 +257,7 @@ class VariationalEstimator(
             monitor.resume(account["monitor"])
             probe = object.__new__(type(self))
             fitted = self._fitted_attributes(posterior, history, monitor.n_passes)
-            vars(probe).update(vars(self), **fitted)
+            probe.__dict__.update(vars(self), **fitted)
             with np.errstate(all="ignore"):
                 check_fitted(vars(probe))
                 probe._check_saved()

@@ -83,9 +83,9 @@ class Executor:
             )
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Stop the pool of threads."""
-        self._errors.__exit__()
+        self._errors.__exit__(*error)
         if self._pool is not None:
             self._has_ended.set()
             with commit():  # the items in work end first

@@ -4,7 +4,7 @@ A tag names what is saved, whatever module its class is in. If attributes are ad
 removed, renamed or change their meaning, the version of the tag is raised.
 """
 
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
@@ -100,8 +100,8 @@ def _tree_corpus(
 
 # Trees, and settings of users: their constructors check them.
 TREE = {"ids": Ints, "depth": Ints, "next_id": int}
-VIEW = {"parent": Ints, "weight": Array, "ids": Ints, "in_use": NDArray[np.bool_]}
-VIEW["by_id"] = bool
+VIEW: dict[str, Any] = {"parent": Ints, "weight": Array, "ids": Ints}
+VIEW |= {"in_use": NDArray[np.bool_], "by_id": bool}
 register("tree/1", Tree, types=TREE, make=Tree)
 register("tree-view/1", TreeView, types=VIEW, make=TreeView)
 register("split-merge/1", SplitMerge, make=SplitMerge)

@@ -170,8 +170,13 @@ def placed(X: MatrixLike, estimator: BaseEstimator) -> MatrixLike:
     A frame with a name that the estimator does not know stays as it is.
     """
     X, known = with_names(X, estimator), getattr(estimator, "feature_names_in_", None)
-    names = None if known is None else _get_feature_names(X)
-    if names is None or np.array_equal(known, names) or not set(names) <= set(known):
+    names = _get_feature_names(X)
+    if (
+        known is None
+        or names is None
+        or np.array_equal(known, names)
+        or not set(names) <= set(known)
+    ):
         return X
     if hasattr(X, "reindex"):
         return X.reindex(columns=known, fill_value=0)

@@ -328,8 +328,8 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         best = max(candidates, key=lambda one: one.logs.sum())
         alike = [one for one in candidates if _is_alike(one, best, n_tokens)]
         alike.sort(key=lambda one: one.number)
-        chosen, gain = self._smallest_sure(alike, fixed)
-        return self._end(chosen, gain, candidates, monitor)
+        chosen, sure = self._smallest_sure(alike, fixed)
+        return self._end(chosen, sure, candidates, monitor)
 
     def _smallest_sure(
         self, alike: list[Candidate], fixed: list[Candidate]

@@ -204,7 +204,10 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             self._adopt(learner, monitor)
             self.posterior.trials_ended = self.is_complete
             self.posterior.alike = min(self.alike), max(self.alike)
-            self.posterior.held_out_gain = self.gain and tuple(self.gain)
+            self.posterior.held_out_gain = self.gain and (
+                self.gain.mean,
+                self.gain.error,
+            )
         return is_exact_pass and self.n_final > n_beside + 1
 
     def _record(self, run: Trial, result: Prediction) -> None:

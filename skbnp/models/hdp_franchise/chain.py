@@ -106,22 +106,22 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
             return
         if start.tables is None:
             self._seat(stream(seed_entropy, Purpose.START, number, start.step))
-        known = np.zeros(0, np.intp) if start.ids is None else start.ids
+        ids = np.zeros(0, np.intp) if start.ids is None else start.ids
         if before is not None:
             first = before.component_ids[before.n_tokens > 0]
-            known = np.concatenate([first, known[len(first) :]])
-        next_id = max(start.next_id, 1 + int(known.max(initial=-1)))
+            ids = np.concatenate([first, ids[len(first) :]])
+        next_id = max(start.next_id, 1 + int(ids.max(initial=-1)))
         n_served = self.seating.n_served
-        new = named = np.arange(next_id, next_id + n_served - len(known))
+        new = named = np.arange(next_id, next_id + n_served - len(ids))
         if n_served == 0 and before is None:
             # An empty corpus has a topic, too, which no token has: the newest name.
             named = np.array([next_id])
         log = [*start.lineage, *chains.birth_entries(start.step, named)]
         if not start.lineage:
-            named = np.concatenate([known, named])
+            named = np.concatenate([ids, named])
             log = [Lineage(start.step, "init", (), tuple(named.tolist()))]
-            named = named[len(known) :]
-        if before is not None and len(known) + len(new) > 0:
+            named = named[len(ids) :]
+        if before is not None and len(ids) + len(new) > 0:
             gone = before.component_ids[before.n_tokens == 0]
             log += chains.end_entries(start.step, gone)
         self.state = FranchiseState(
@@ -129,7 +129,7 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
             step=start.step,
             tables=self.seating.tables(),
             concentrations=start.concentrations,
-            ids=np.concatenate([known, new]),
+            ids=np.concatenate([ids, new]),
             next_id=next_id + len(named),
             n_splits=0,
             n_merges=0,
