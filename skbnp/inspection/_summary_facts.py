@@ -250,31 +250,30 @@ def score_of(estimator, X, unit):
     n_docs = int((tokens > 0.0).sum())
     n_empty = len(tokens) - n_docs
     empty = f"; {counted(n_empty, 'document')} without tokens" * (n_empty > 0)
-    whose = ""
-    if learned > 0.0:
-        share = "" if learned == 1.0 else f"{learned:.0%} of them "
-        whose = f"; {share}documents of the fit, whose score flatters: take others"
-        gain = {name: _honest(model, value) for name, value in gain.items()}
-    return {
+    facts = {
         "documents scored": f"{counted(n_docs, 'document')}, "
-        f"{tokens.sum():,.0f} tokens{empty}{whose}",
-        "score": f"{score:.4f} nats per held-out token "
-        f"(perplexity {math.exp(-score):,.1f})",
-        **gain,
+        f"{tokens.sum():,.0f} tokens{empty}"
     }
+    if learned > 0.0:
+        share = "all" if learned == 1.0 else f"{learned:.0%}"
+        facts["... of the fit"] = f"{share}: their score flatters, take others"
+        gain = _honest(model, gain)
+    facts["score"] = (
+        f"{score:.4f} nats per held-out token (perplexity {math.exp(-score):,.1f})"
+    )
+    return facts | gain
 
 
 def _honest(model, gain):
     """Return the gain by documents that a fit held out, and that of its own."""
-    of_fit = f"of documents of the fit: {gain}"
+    facts = {f"{name}, of the fit": value for name, value in gain.items()}
     judged = getattr(getattr(model, "_posterior", None), "held_out_gain", None)
-    if judged is None:
-        return of_fit
-    mean, error = judged
-    return (
-        f"{mean:.2f} (standard error {error:.2f}) nats per token that the fit held out "
-        f"over word frequencies; {of_fit}"
-    )
+    if judged is not None:
+        mean, error = judged
+        facts["... by held-out ones"] = (
+            f"{mean:.2f} (standard error {error:.2f}) nats per token"
+        )
+    return facts
 
 
 def _gain(model, X, counts):

@@ -112,7 +112,10 @@ def _units_of_rows(
         fits &= open_
         units[fits] = least[fits] / times
         open_ &= ~fits
-    if not decides.any() or open_.sum() > (1.0 - MOST_ROWS) * decides.sum():
+    # A row of equal values may be of one token each, or of that many.
+    if 2 * decides.sum() < n_rows or open_.sum() > (1.0 - MOST_ROWS) * decides.sum():
+        return None
+    if np.nanmedian(units) < LARGEST_UNIT:
         return None
     units[~decides] = least[~decides]  # equal values are of one token each
     units[open_] = np.nanmedian(units)

@@ -34,7 +34,7 @@ class In:
 
     def contains(self, value: Any) -> bool:
         """Whether a number is in range; NaN is not."""
-        return bool(self.least <= float(value) <= self.most)
+        return bool(self.least <= value <= self.most)
 
 
 #: Numbers of updates, sweeps, rows or documents.

@@ -261,7 +261,6 @@ MOVING = {
     ("engine.py", "steps"),
     ("engine.py", "learn_round"),
     ("memory.py", "end_pass"),
-    ("structure.py", "end_round"),
     ("structure.py", "end_pass"),
     ("held_out.py", "end_round"),
     ("held_out.py", "end_pass"),

@@ -99,7 +99,8 @@ def test_fitted_attributes_are_those_of_the_local_estimator(
     def learned(estimator):
         return set(vars(estimator)) - set(estimator.get_params())
 
-    assert learned(undisturbed) == learned(local)
+    # Rows stay on workers: the fit knows no documents again.
+    assert learned(undisturbed) == learned(local) - {"_digest"}
 
 
 @pytest.mark.parametrize(

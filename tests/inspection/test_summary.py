@@ -193,10 +193,11 @@ def test_documents_of_the_fit_are_known_again(model):
     judged = isinstance(model, HDP)
     for _ in range(2):
         facts = facts_of(summary(model, X=X[:120][::-2]))
-        assert "documents of the fit, whose score" in facts["documents scored"]
-        assert ("that the fit held out over" in facts["topics gain"]) == judged
-        assert "of documents of the fit: " in facts["topics gain"]
-        assert "43% of them" in summary(model, X=X[90:].toarray())
+        assert facts["... of the fit"].endswith("their score flatters, take others")
+        assert ("... by held-out ones" in facts) == judged
+        assert "topics gain" not in facts
+        assert "topics gain, of the fit" in facts
+        assert "43%: their score" in summary(model, X=X[90:].toarray())
         assert "of the fit" not in summary(model, X=X[120:])
         model = pickle.loads(pickle.dumps(model))
     if judged:
@@ -204,7 +205,7 @@ def test_documents_of_the_fit_are_known_again(model):
         new = float(facts_of(summary(model, X=X[120:]))["topics gain"].split()[0])
         assert abs(gain - new) < 3.0 * error + 0.05
     model.partial_fit(X[120:140])
-    assert "55% of them" in summary(model, X=X[116:])[:2000]
+    assert "55%: their score" in summary(model, X=X[116:])[:2000]
 
 
 @pytest.mark.filterwarnings("error:X does not have valid feature names")

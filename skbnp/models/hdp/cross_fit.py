@@ -61,6 +61,9 @@ MOST_OF_MIN_DF, RARE = 5, 0.05
 #: Numbers of topics of fits that are compared, up to a third of the documents.
 NUMBERS = (1, 2, 4, 8, 16, 32, 64, 128)
 DOCS_PER_TOPIC = 3
+#: Starts of the chosen number: of four kinds of documents, two that start topics are of
+#: the same side in half of all draws.
+N_STARTS = 4
 #: No more are tried after so many that are a standard error behind, unless one topic is
 #: best so far: a few topics of short texts may predict worse than one, and many better.
 MOST_BEHIND = 2
@@ -199,16 +202,17 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         return [self._begin_one(every, place, n_topics) for place in range(n_splits)]
 
     def _begin_one(
-        self, posterior: HDPPosterior, place: int, n_topics: int
+        self, posterior: HDPPosterior, place: int, n_topics: int, start: int = 0
     ) -> HeldOutTrials:
         """Trials of a split, from topics that start from training documents."""
         assert self.make is not None
         held_out, n_old = self.held_out[place], self.n_carried
-        rng = stream(posterior.seed_entropy, Purpose.MOVE, place, n_topics)
-        start = propose_births(
+        key = (place, n_topics, start) if start else (place, n_topics)
+        rng = stream(posterior.seed_entropy, Purpose.MOVE, *key)
+        begun = propose_births(
             posterior, held_out.train, n_topics - n_old, rng, n_old, 1.0, DOC_SHARE
         )
-        return self.make(start, held_out)
+        return self.make(begun, held_out)
 
     def _by_trials(self) -> Candidate:
         """Run the trials of each split to their end; set priors that all share."""
@@ -370,11 +374,11 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
                 alike += one.usual
         n_judges = [len(one.n_tokens) for one in self.held_out]
         place = chosen.middle if chosen.kind == "trials" else int(np.argmax(n_judges))
-        result = chosen.trials[place]
-        result.gain = gain or result.gain  # of all splits
+        result, of_all = chosen.trials[place], gain and (gain.mean, gain.error)
+        result.gain = of_all or result.gain
         if chosen.kind == "fixed":
             result = self._learn_again(chosen, place)
-            result.gain = gain
+            result.gain = of_all
             result.end_births()
             run_to_end(result)
         result.alike = sorted({*alike})
@@ -385,15 +389,28 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         return result
 
     def _learn_again(self, chosen: Candidate, place: int) -> HeldOutTrials:
-        """Learn a fixed number of topics in a split by the seed of the fit."""
-        trials = self._begin_one(self.posterior, place, chosen.n_started)
-        learn_fixed(trials)
-        found = result_of(chosen.trials[place]).state
+        """Learn a fixed number of topics in a split by the seed of the fit.
+
+        From several starts, of which the one that predicts best is kept, that of the
+        comparison among them: topics that begin from few documents may be mixed.
+        """
+        first, number = chosen.trials[place], chosen.n_started
+        found = result_of(first).state
         names = "topic_word_prior prediction_concentration background_weight burstiness"
-        result_of(trials).set_state(
-            **{name: getattr(found, name) for name in names.split()}
-        )
-        return trials
+        learned = {name: getattr(found, name) for name in names.split()}
+        fits = list[HeldOutTrials]()
+        for start in range(N_STARTS):
+            fits.append(self._begin_one(self.posterior, place, number, start))
+            learn_fixed(fits[-1])
+            result_of(fits[-1]).set_state(**learned)
+        return max([*fits, first], key=lambda one: _held_out_logs(one).sum())
+
+
+def _held_out_logs(trials: HeldOutTrials) -> Array:
+    """Log probability of each held-out document, by the present state."""
+    executor = trials.model.learner.local_step.executor
+    prediction = trials.held_out.predict(result_of(trials), executor)
+    return trials.held_out.log_probability(prediction)
 
 
 def learn_fixed(trials: HeldOutTrials) -> None:

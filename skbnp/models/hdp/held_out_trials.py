@@ -134,7 +134,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     knows_repeats: bool = False
     tries_tables: bool = field(init=False)
     alike: list[int] = field(default_factory=list)  # numbers that predict as well
-    gain: Gain | None = None  # of the model over word frequencies, at the end of trials
+    #: Of the model over word frequencies at the end of trials, and its standard error.
+    gain: tuple[float, float] | None = None
     is_halving: bool = False  # whether a reduction of more topics was rejected
     may_reduce: bool = True
     n_rejected: int = 0  # single reductions since the last accepted one
@@ -204,10 +205,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             self._adopt(learner, monitor)
             self.posterior.trials_ended = self.is_complete
             self.posterior.alike = min(self.alike), max(self.alike)
-            self.posterior.held_out_gain = self.gain and (
-                self.gain.mean,
-                self.gain.error,
-            )
+            self.posterior.held_out_gain = self.gain
         return is_exact_pass and self.n_final > n_beside + 1
 
     def _record(self, run: Trial, result: Prediction) -> None:
@@ -415,7 +413,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         self.alike.append(self.model.n_topics)
         self.run, self.model.result = self.model, None  # what others held is free
         if self.gain is None and self.finish is not None:
-            self.gain = self._gain_over_words()
+            self.gain = tuple(self._gain_over_words())
         self.final = self.model.learner
         if self.finish is not None:
             posterior = self.final.posterior.copy()
