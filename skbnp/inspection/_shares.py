@@ -246,8 +246,8 @@ def topic_shares(
     --------
     >>> from skbnp import HDP
     >>> from skbnp.inspection import topic_shares
-    >>> X = [[9, 0], [5, 1], [0, 8], [1, 9]] * 9
-    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> X = [[9, 4, 0, 0], [5, 8, 0, 0], [0, 0, 8, 6], [0, 0, 4, 9]] * 9
+    >>> hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
     >>> shares = topic_shares(hdp, X, ["old", "old", "new", "new"] * 9)
     >>> shares.groups.tolist(), shares.mean.round(1).max(axis=1).tolist()
     (['new', 'old'], [1.0, 1.0])

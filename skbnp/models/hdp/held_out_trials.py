@@ -413,7 +413,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         self.alike.append(self.model.n_topics)
         self.run, self.model.result = self.model, None  # what others held is free
         if self.gain is None and self.finish is not None:
-            self.gain = tuple(self._gain_over_words())
+            gain = self._gain_over_words()
+            self.gain = gain.mean, gain.error
         self.final = self.model.learner
         if self.finish is not None:
             posterior = self.final.posterior.copy()
