@@ -885,7 +885,6 @@ class HDP(VariationalTopicModel):
             trials.attach(local_step)
             ongoing = stream_trials.PausedTrials(trials, live=trials)
         else:
-            # Files from before have these.
             ongoing = paused.resumed(local_step)
             trials = ongoing.live
             trials.missed.append(learned)

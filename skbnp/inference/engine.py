@@ -14,7 +14,7 @@ from skbnp.components.word_topics import Weighting
 from skbnp.inference import protocols
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.posterior import Posterior
+from skbnp.inference.posterior import Merge, Posterior, apply
 from skbnp.inference.schedules import Round, Schedule
 
 PosteriorT = TypeVar("PosteriorT", bound=Posterior)
@@ -124,8 +124,10 @@ class Learner(
         self.n_passes += 1
         self.cache.end_pass(self.posterior)
         n_logged = len(self.posterior.lineage)
-        has_stayed = not self.posterior.give_known_priors()
-        has_stayed &= self.moves.end_pass(self, monitor)
+        exchanged = self.posterior.give_known_priors()
+        if exchanged and self.moves.joins_known and not self.cache.holds_corpus:
+            apply(Merge(exchanged), self.posterior)
+        has_stayed = self.moves.end_pass(self, monitor) and not exchanged
         monitor.recount(self.posterior, n_logged)
         return is_exact and has_stayed
 

@@ -137,26 +137,28 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
             words.rebase(state.topic_word_prior)
 
     @commit()  # words change in place
-    def give_known_priors(self) -> bool:
+    def give_known_priors(self) -> list[tuple[int, int]]:
         """Give priors of known topics to the topics of their words, in place.
 
-        Known topics keep their ids. Returns whether any was given.
+        Known topics keep their ids. Returns the ids of topics that have exchanged
+        columns, (the other, the known one).
         """
         words = getattr(self.global_stats, "topic_words", None)
         if not isinstance(words, KnownWordTopics):
-            return False
+            return []
         old, new = words.known.columns, words.best_columns()
-        if (old == new).all():
-            return False
+        moved = old != new
+        if not moved.any():
+            return []
         words.give_priors(new)
-        ids = self.ids.copy()
-        ids[new] = self.ids[old]
-        ids[np.setdiff1d(old, new)] = self.ids[np.setdiff1d(new, old)]
-        changed = tuple(self.ids[np.flatnonzero(ids != self.ids)].tolist())
-        self.ids = ids
+        known, others = self.ids[old[moved]], self.ids[new[moved]]
+        self.ids = self.ids.copy()
+        self.ids[old[moved]], self.ids[new[moved]] = others, known
+        pairs = list(zip(others.tolist(), known.tolist(), strict=True))
+        changed = tuple(sorted(one for pair in pairs for one in pair))
         entry = Lineage(self.n_steps, "exchange", changed, changed)
         self.lineage = [*self.lineage, entry]
-        return True
+        return pairs
 
     def rename(self, names: NDArray[np.intp]) -> None:
         """Replace each id n by `names[n]`, in the lineage too, in place."""

@@ -232,6 +232,9 @@ class StatisticsCache(ABC):
 class Moves(Generic[LearnerT]):
     """Changes of the components between local steps; none by default."""
 
+    #: Whether what a known topic was joins the topic that has its words.
+    joins_known: ClassVar[bool] = False
+
     def begin_pass(self, learner: LearnerT) -> None:
         """Change components before a pass."""
 

@@ -257,14 +257,14 @@ def score_of(estimator, X, unit):
     if learned > 0.0:
         share = "all" if learned == 1.0 else f"{learned:.0%}"
         facts["... of the fit"] = f"{share}: their score flatters, take others"
-        gain = _honest(model, gain)
+        gain = _gains_of_fit(model, gain)
     facts["score"] = (
         f"{score:.4f} nats per held-out token (perplexity {math.exp(-score):,.1f})"
     )
     return facts | gain
 
 
-def _honest(model, gain):
+def _gains_of_fit(model, gain):
     """Return the gain by documents that a fit held out, and that of its own."""
     facts = {f"{name}, of the fit": value for name, value in gain.items()}
     judged = getattr(getattr(model, "_posterior", None), "held_out_gain", None)

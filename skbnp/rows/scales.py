@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skbnp.utils.arrays import rows_of
 
-#: Rows and stored values of which a unit or an outlying length is told, at least.
+#: Rows from which a unit or an outlying length is computed, at least.
 FEWEST_ROWS = 20
 #: Value of a token in the median row from which rows are divided.
 LARGEST_UNIT = 2.0

@@ -255,7 +255,7 @@ def cosine(a, b):
     return a @ b / np.sqrt((a @ a) * (b @ b))
 
 
-def test_a_number_of_topics_that_documents_do_not_fill_is_told():
+def test_topics_without_documents_are_warned_of():
     X = make_bars(100, random_state=0).data[:, :50]
     with pytest.warns(
         ConvergenceWarning, match="topics have less than one token"

@@ -190,7 +190,6 @@ def test_text_without_a_vectorizer_is_read_by_names_of_columns(pipeline):
 
 @pytest.mark.parametrize("output", ["pandas", "polars"])
 def test_frames_of_transform_change_nothing(X, output):
-    pytest.importorskip(output)
     model = HDP(4, split_merge=False, max_iter=10, random_state=0).fit(X)
     expected = token_topics(model, X)
     frames = pd.option_context("mode.copy_on_write", True)  # memory is read-only then

@@ -61,8 +61,8 @@ MOST_OF_MIN_DF, RARE = 5, 0.05
 #: Numbers of topics of fits that are compared, up to a third of the documents.
 NUMBERS = (1, 2, 4, 8, 16, 32, 64, 128)
 DOCS_PER_TOPIC = 3
-#: Starts of the chosen number: of four kinds of documents, two that start topics are of
-#: the same side in half of all draws.
+#: Starts of the chosen number of topics: of documents of two kinds, those that two
+#: topics start from are of one kind in half of all draws.
 N_STARTS = 4
 #: No more are tried after so many that are a standard error behind, unless one topic is
 #: best so far: a few topics of short texts may predict worse than one, and many better.
@@ -399,7 +399,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         names = "topic_word_prior prediction_concentration background_weight burstiness"
         learned = {name: getattr(found, name) for name in names.split()}
         fits = list[HeldOutTrials]()
-        for start in range(N_STARTS):
+        for start in range(N_STARTS if number > 1 else 1):
             fits.append(self._begin_one(self.posterior, place, number, start))
             learn_fixed(fits[-1])
             result_of(fits[-1]).set_state(**learned)

@@ -222,10 +222,10 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
         tokens[old] -= known.values.sum(axis=0)
         smoothing = counts.shape[1] * seating.topic_word_prior
         new = best_columns(known, words, tokens, smoothing, len(before.tables))
-        onto = np.arange(len(ids))
-        onto[old], onto[new] = new, old
         if (old == new).all():
             return ids
+        onto = np.arange(len(ids))
+        onto[old], onto[new] = new, old
         tables = seating.tables()
         dish = onto[tables.dish].astype(np.int32)
         lives = np.bincount(dish, minlength=len(ids)) > 0

@@ -8,7 +8,7 @@ proportions and topics fixed; the cheapest are made together.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -370,8 +370,11 @@ def merge_all(posterior: HDPPosterior) -> int:
 class EndUnused(Moves):
     """Moves that only end topics without tokens; trials choose the number of others.
 
-    Online after each round, with a cache after each pass.
+    Online after each round, with a cache after each pass. Online, topics that have the
+    words of a known topic join it.
     """
+
+    joins_known: ClassVar[bool] = True
 
     moves: SplitMerge
 
