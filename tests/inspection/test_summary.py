@@ -473,7 +473,7 @@ def test_many_topics_can_be_asked_to_be_fewer():
 
 @pytest.mark.parametrize("make", [HDP, StickBreakingHDP, NestedCRP])
 def test_a_stream_is_not_advised_to_make_more_passes(make):
-    X = make_bars(120, random_state=0).data
+    X = make_bars(120, side=4, n_words=40, random_state=0).data
     model = make(max_iter=1, random_state=0)
     assert "Increase max_iter" in summary(model.fit(X))
     for text in (summary(model.partial_fit(X)), summary(clone(model).partial_fit(X))):
