@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
+from skbnp.utils.typing import Array
+
 #: Shape and rate.
 GammaPrior = tuple[float, float]
 
@@ -97,6 +99,6 @@ def log_gamma_density(x: float, prior: GammaPrior) -> float:
     return float(density - rate * x)
 
 
-def log_rising(x: float, n: NDArray) -> NDArray[np.float64]:
+def log_rising(x: float, n: NDArray) -> Array:
     """Log of x (x + 1) ... (x + n - 1) for n > 0, exact for large x too."""
     return gammaln(n) - betaln(x, n)

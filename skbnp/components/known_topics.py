@@ -18,15 +18,12 @@ from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, psi
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.word_topics import WordRows, WordTopics, remaining
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
+from skbnp.utils.typing import Array, Flags, Ints
 
 #: Sum of the Dirichlet parameters of a fixed topic, each of which is at least one: no
 #: word is less probable than 1e-12.
@@ -49,7 +46,7 @@ class TopicPriors:
     columns: Ints  # (G,) of the table
     words: Ints  # (n,) of the vocabulary, increasing: those that have boosts
     values: Array  # (n, G) boosts, Dirichlet parameters, or words of fixed topics
-    is_fixed: NDArray[np.bool_]  # (G,)
+    is_fixed: Flags  # (G,)
     is_whole: bool
     eta: float  # of all other topics
     fixed_stats: Array  # (2, G) tokens of fixed topics, and their log probability
@@ -140,17 +137,17 @@ class KnownWordTopics(WordTopics):
     # -- what is known ----------------------------------------------------------------
 
     @property
-    def is_known(self) -> NDArray[np.bool_]:
+    def is_known(self) -> Flags:
         """Whether topics are known before any document, (n_topics,)."""
         return self._marked(self.known.columns)
 
     @property
-    def is_fixed(self) -> NDArray[np.bool_]:
+    def is_fixed(self) -> Flags:
         """Whether the words of topics are fixed, (n_topics,)."""
         return self._marked(self.known.columns[self.known.is_fixed])
 
     @property
-    def follows_prior(self) -> NDArray[np.bool_]:
+    def follows_prior(self) -> Flags:
         """Whether the priors of topics change with eta, (n_topics,)."""
         return ~self.is_known if self.known.is_whole else np.ones(self.shape[1], bool)
 
@@ -168,7 +165,7 @@ class KnownWordTopics(WordTopics):
         tokens[known.columns[fixed]] = known.fixed_stats[0, fixed]
         return np.maximum(tokens, 0.0)
 
-    def _marked(self, columns: Ints) -> NDArray[np.bool_]:
+    def _marked(self, columns: Ints) -> Flags:
         """Mask of some topics, (n_topics,)."""
         marked = np.zeros(self.shape[1], dtype=bool)
         marked[columns] = True

@@ -5,9 +5,8 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-Words = NDArray[np.intp]
+from skbnp.utils.typing import Array, Ints, Ints32
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,7 @@ class SeenWords:
     All others are alike: no topic holds them, so that a table needs no row for them.
     """
 
-    words: Words  # (n,) of the vocabulary, one for each row
+    words: Ints  # (n,) of the vocabulary, one for each row
     n_vocabulary: int  # V
 
     @classmethod
@@ -26,7 +25,7 @@ class SeenWords:
         return cls(np.arange(n_vocabulary), n_vocabulary)
 
     @classmethod
-    def of(cls, counts: NDArray[np.float64]) -> "SeenWords":
+    def of(cls, counts: Array) -> "SeenWords":
         """Return the words with positive counts, (V,)."""
         return cls(np.flatnonzero(counts), len(counts))
 
@@ -44,7 +43,7 @@ class SeenWords:
         return self.n_vocabulary - len(self.words)
 
     @cached_property
-    def _rows(self) -> NDArray[np.int32] | None:
+    def _rows(self) -> Ints32 | None:
         """Row of each word of the vocabulary, (V,); None if it is the word itself."""
         n = len(self.words)
         if not self.n_unseen and np.array_equal(self.words, np.arange(n)):
@@ -53,11 +52,11 @@ class SeenWords:
         rows[self.words] = np.arange(n, dtype=np.int32)
         return rows
 
-    def rows_of(self, words: Words) -> Words:
+    def rows_of(self, words: Ints) -> Ints:
         """Rows of words; unseen words share the row after the last."""
         return words if self._rows is None else self._rows[words].astype(np.intp)
 
-    def among(self, words: Words) -> Words:
+    def among(self, words: Ints) -> Ints:
         """Return those of some words that are seen."""
         return words[self.rows_of(words) < len(self)] if self.n_unseen else words
 
@@ -86,7 +85,7 @@ class SeenWords:
         result.sort_indices()
         return result
 
-    def with_words(self, words: Words) -> "SeenWords":
+    def with_words(self, words: Ints) -> "SeenWords":
         """Append further words that are not seen yet, in their order."""
         if not self.n_unseen:
             return self

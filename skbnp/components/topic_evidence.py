@@ -33,9 +33,7 @@ from scipy.special import psi
 
 from skbnp.kernels._special import log_gamma
 from skbnp.kernels._topic_groups import rising_sums
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int32]
+from skbnp.utils.typing import Array, Ints32
 
 #: Where concentrations are looked for, and the error of their logarithms.
 LOWEST, HIGHEST, LOG_TOL = 1e-3, 1e4, 1e-6
@@ -104,7 +102,7 @@ class TopicCounts:
         """Number of topics."""
         return len(self.weights)
 
-    def of_topic(self, k: int) -> tuple[Ints, Array]:
+    def of_topic(self, k: int) -> tuple[Ints32, Array]:
         """Return the documents with tokens of a topic, and N_jk."""
         part = slice(*self.by_topic.indptr[k : k + 2])
         return self.by_topic.indices[part], self.by_topic.data[part]
@@ -126,7 +124,7 @@ def _digamma(x: Array) -> Array:
 class Evidence:
     """Log evidence F of a partition of topics at its best concentrations."""
 
-    labels: Ints  # (K,) groups, without gaps
+    labels: Ints32  # (K,) groups, without gaps
     outer: float  # A0
     inner: float  # A1; that of all topics where no group has two
     value: float  # F, nats

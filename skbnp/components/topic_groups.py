@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import average
 from scipy.special import gammaln
 
-from skbnp.components.topic_evidence import Array, Evidence, Ints, Moments, TopicCounts
+from skbnp.components.topic_evidence import Evidence, Moments, TopicCounts
 from skbnp.kernels._topic_groups import merge_gains, rising_sums
+from skbnp.utils.typing import Array, Ints, Ints32
 
 _NONE = np.zeros(0, dtype=np.int32)
 #: Relative error of what is read from tables.
@@ -100,18 +101,18 @@ class Groups:
             bases = inner * counts.weights[k] / self.nodes.b
             rising_sums(*tokens, bases, self.topic_tables[k])
             self.alone.append(self._tables([k], counts.of_topic(k)[1]))
-        self.tokens: list[tuple[Ints, Array]] = [(_NONE, np.zeros(0))] * (n + 1)
+        self.tokens: list[tuple[Ints32, Array]] = [(_NONE, np.zeros(0))] * (n + 1)
         for g in range(n):
             if self.members[g]:
                 parts = [counts.of_topic(k) for k in self.members[g]]
                 self._put(g, self._sum(parts))
 
     @property
-    def present(self) -> NDArray[np.intp]:
+    def present(self) -> Ints:
         """Positions of the groups that are not empty."""
         return np.flatnonzero(self.weights[: self.spare])
 
-    def _sum(self, parts: Iterable[tuple[Ints, Array]]) -> tuple[Ints, Array]:
+    def _sum(self, parts: Iterable[tuple[Ints32, Array]]) -> tuple[Ints32, Array]:
         """Sum tokens by document; return documents, ascending, and sums."""
         sums = np.zeros(self.counts.n_docs)
         for docs, tokens in parts:
@@ -130,7 +131,7 @@ class Groups:
         return _Tables(weight, table, -float(minus[0]), value)
 
     def _put(
-        self, g: int, tokens: tuple[Ints, Array], tables: "_Tables | None" = None
+        self, g: int, tokens: tuple[Ints32, Array], tables: "_Tables | None" = None
     ) -> None:
         """Set the tokens of group g in place, and tabulate it."""
         tables = self._tables(self.members[g], tokens[1]) if tables is None else tables
@@ -266,7 +267,7 @@ class Groups:
 class Grouping:
     """A partition of topics, its tree, and how it compares with no groups."""
 
-    labels: Ints  # (K,)
+    labels: Ints32  # (K,)
     outer: float  # A0
     inner: float  # A1
     gain: float  # F less that of no groups, nats
@@ -354,7 +355,7 @@ def linkage_by_presence(counts: TopicCounts) -> NDArray:
     return average(distances[np.triu_indices(counts.n_topics, 1)])
 
 
-def cut(tree: NDArray, n_groups: int) -> NDArray[np.intp]:
+def cut(tree: NDArray, n_groups: int) -> Ints:
     """Label the leaves of a linkage tree cut into `n_groups` groups."""
     n = len(tree) + 1
     names, labels = list(range(n)), np.arange(n)

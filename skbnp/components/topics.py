@@ -22,8 +22,7 @@ from skbnp.components.statistics import (
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 
 class TopicState(State, Protocol):
@@ -173,7 +172,7 @@ class WordTopicModel(Generic[StateT, StatsT]):
         self,
         state: StateT,
         topic_words: WordTopics,
-        words: NDArray[np.intp],
+        words: Ints,
         weighting: Weighting,
         *,
         run: Callable[..., Iterable[None]] = map,

@@ -6,14 +6,12 @@ Symbols are those of Wang and Blei (2009), [1] below: see `models.nested_crp.mod
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaln, gammaln, psi
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.trees import Tree
 from skbnp.utils.ranges import Positive
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints32
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class LevelPriors:
         return len(self.level_prior)
 
 
-def stub_nodes(tree: Tree, n_levels: int) -> NDArray[np.int32]:
+def stub_nodes(tree: Tree, n_levels: int) -> Ints32:
     """Positions of the nodes on the path to each stub, (n_nodes, n_levels).
 
     The stub's own node is included; -1 for the levels below it.

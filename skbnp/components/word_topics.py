@@ -16,8 +16,8 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.kernels._hdp_local import LANES, word_weights
 from skbnp.kernels._word_topics import add_rows, growth, mix_topics
 from skbnp.utils.arrays import column_sums, row_parts
+from skbnp.utils.typing import Array, Flags, Ints
 
-Array = NDArray[np.float64]
 #: The lazy scale is multiplied into the array before digits or range are lost.
 SMALLEST_SCALE = 1e-6
 #: Entries of a table that are filled at a time.
@@ -31,7 +31,7 @@ RESERVE = 0.125
 class WordRows:
     """Topic counts of some words of the vocabulary."""
 
-    words: NDArray[np.intp]  # (n_words,) increasing
+    words: Ints  # (n_words,) increasing
     values: sp.csr_array  # (n_words, n_topics)
 
     @property
@@ -52,7 +52,7 @@ class WordRows:
         return WordRows(words, sp.csr_array(values))
 
 
-def _spread(rows: WordRows, words: NDArray[np.intp]) -> sp.csr_array:
+def _spread(rows: WordRows, words: Ints) -> sp.csr_array:
     """Counts by more words, with zeros for new ones."""
     n_stored, stored = np.zeros(len(words) + 1, np.int64), rows.values
     n_stored[1 + np.searchsorted(words, rows.words)] = np.diff(stored.indptr)
@@ -60,7 +60,7 @@ def _spread(rows: WordRows, words: NDArray[np.intp]) -> sp.csr_array:
     return sp.csr_array((stored.data, stored.indices, np.cumsum(n_stored)), shape)
 
 
-def remaining(n_topics: int, gone: Sequence[int]) -> NDArray[np.intp]:
+def remaining(n_topics: int, gone: Sequence[int]) -> Ints:
     """Columns that remain when some end, in new order: the last fill the gaps."""
     n_left = n_topics - len(gone)
     order = np.arange(n_left)
@@ -135,7 +135,7 @@ class WordTopics:
         return self.total
 
     @property
-    def is_known(self) -> NDArray[np.bool_]:
+    def is_known(self) -> Flags:
         """Which topics are known before any document, (n_topics,)."""
         return np.zeros(len(self.total), dtype=bool)
 
@@ -149,7 +149,7 @@ class WordTopics:
         """Rows of the array of words that have been seen."""
         return self._values[: len(self.seen)]
 
-    def rows(self, words: NDArray[np.intp] | slice) -> Array:
+    def rows(self, words: Ints | slice) -> Array:
         """Counts of the named words, (n_words, n_topics)."""
         if isinstance(words, slice):
             words = np.arange(self.shape[0])[words]
@@ -216,7 +216,7 @@ class WordTopics:
 
     def weights(
         self,
-        words: NDArray[np.intp],
+        words: Ints,
         norm: Array,
         eta: float,
         weighting: Weighting,
@@ -413,9 +413,7 @@ class WordTopics:
         """Return an empty table of the same words and topics."""
         return WordTopics(np.zeros((len(self.seen), len(self.total))), self.seen)
 
-    def remade(
-        self, values: Array, seen: SeenWords, kept: NDArray[np.intp]
-    ) -> "WordTopics":
+    def remade(self, values: Array, seen: SeenWords, kept: Ints) -> "WordTopics":
         """Return a table whose first topics are those of the columns `kept`."""
         del kept
         return WordTopics(values, seen)

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from dask.array import Array as DaskArray
 from dask.delayed import Delayed, delayed
 from distributed import Client
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from skbnp.dask import _inputs
@@ -22,7 +21,7 @@ from skbnp.dask._sessions import Session, data_digest, open_session
 from skbnp.inference.executor import Executor
 from skbnp.utils.archive import text_of
 from skbnp.utils.containers import row_totals
-from skbnp.utils.typing import MatrixLike
+from skbnp.utils.typing import Array, MatrixLike
 from skbnp.utils.validation import (
     Interval,
     check_is_fitted,
@@ -254,9 +253,7 @@ def no_score(estimator: Any) -> tuple[float, float]:
     return 0.0, 0.0
 
 
-def _totals_of(
-    local: BaseEstimator, X: MatrixLike, labels: Labels
-) -> NDArray[np.float64]:
+def _totals_of(local: BaseEstimator, X: MatrixLike, labels: Labels) -> Array:
     return row_totals(X)
 
 

@@ -1,11 +1,12 @@
 """Dirichlet distributions: normalisers, expectations, the inverse of digamma."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, psi, zeta
 
+from skbnp.utils.typing import Array
 
-def inverse_digamma(value: NDArray[np.float64]) -> NDArray[np.float64]:
+
+def inverse_digamma(value: Array) -> Array:
     """Return x > 0 with psi(x) = value, to full precision, element by element.
 
     Newton's method in x from the start of Minka (2000), appendix C; it converges from
@@ -28,8 +29,6 @@ def inverse_digamma(value: NDArray[np.float64]) -> NDArray[np.float64]:
     return x
 
 
-def log_growth(
-    prior: float | NDArray[np.float64], count: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def log_growth(prior: float | Array, count: Array) -> Array:
     """Log of the rising factorial, lnG(prior + count) - lnG(prior)."""
     return gammaln(prior + count) - gammaln(prior)

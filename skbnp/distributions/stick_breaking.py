@@ -4,10 +4,9 @@ Piece t is a share v_t ~ Beta(a_t, b_t) of what is left, the last one all of it.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import psi
 
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array
 
 
 def mean_weights(a: Array, b: Array) -> Array:

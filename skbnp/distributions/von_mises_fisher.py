@@ -16,11 +16,11 @@ from functools import cache
 from threading import local
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skbnp.kernels._directions import place_draws
+from skbnp.utils.typing import Array, Flags, Ints
 
-Array = NDArray[np.float64]
 _THREAD = local()
 
 #: Smallest order of the expansion, and how many terms of it there are.
@@ -113,11 +113,11 @@ def draw_natural(
 
 def draw_in_place(
     table: Array,
-    rows: NDArray[np.intp],
+    rows: Ints,
     lengths: Array,
     rng: np.random.Generator,
     dimension: int | None = None,
-    n_known: NDArray[np.intp] | None = None,
+    n_known: Ints | None = None,
 ) -> None:
     """Draw unit vectors given natural parameters, in place, rows of a table.
 
@@ -188,7 +188,7 @@ def _draw_cosine_of_each(
 
 def _propose_cosines(
     dimension: int, k: Array, rng: np.random.Generator
-) -> tuple[Array, NDArray[np.bool_]]:
+) -> tuple[Array, Flags]:
     """Propose m'x, ratios of Beta variables, and whether each is accepted."""
     half = 0.5 * (dimension - 1)
     b = half / (k + np.hypot(k, half))

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.known_topics import TopicPriors
 from skbnp.estimators import _base, _saved
@@ -33,6 +32,7 @@ from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.models.hdp_franchise.start import draw_topics
 from skbnp.utils.ordering import evenly_spaced, names_by_weight, rows_by_id
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Ints
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
@@ -531,9 +531,7 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
             "word_concentration_": best.word_concentration,
         }
 
-    def _prior_of(
-        self, sample: FranchiseSample, rows: NDArray[np.intp]
-    ) -> float | np.ndarray:
+    def _prior_of(self, sample: FranchiseSample, rows: Ints) -> float | np.ndarray:
         """Dirichlet parameter of topics, or those of each, (n_components_, V)."""
         known = self._known
         if known is None:
@@ -546,9 +544,7 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
             prior[ids == name] += whole[[place]].toarray()
         return self._restore_fixed_topics(prior, ids)
 
-    def _restore_fixed_topics(
-        self, topics: np.ndarray, ids: NDArray[np.intp]
-    ) -> np.ndarray:
+    def _restore_fixed_topics(self, topics: np.ndarray, ids: Ints) -> np.ndarray:
         """Overwrite fixed topics with their given words, in place, and return all."""
         known = self._known
         if known is not None:
@@ -627,9 +623,7 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
         log = [Lineage(step, "prune", (name,), ()) for name in ids]
         self.lineage_ = [*self.lineage_, *log]
 
-    def _keep_topics(
-        self, sample: FranchiseSample, onto: NDArray[np.intp], ids: list[int]
-    ) -> None:
+    def _keep_topics(self, sample: FranchiseSample, onto: Ints, ids: list[int]) -> None:
         """Re-index the best sample: topics are added up, or removed (-1).
 
         All other samples are dropped.
@@ -739,10 +733,10 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
 
 def _known_first(
     tables: TableAssignments,
-    served: NDArray[np.intp],
+    served: Ints,
     known: TopicPriors,
-    names: NDArray[np.intp],
-) -> tuple[TableAssignments, NDArray[np.intp]]:
+    names: Ints,
+) -> tuple[TableAssignments, Ints]:
     """Renumber dishes so that known ones come first; `names` are ids of all."""
     place = {name: number for number, name in enumerate(known.columns.tolist())}
     rank = np.array([place.get(name, -1) for name in names.tolist()], dtype=np.intp)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
@@ -25,6 +25,7 @@ from skbnp.models.nested_crp_walks.model import NestedPriors
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.trees import TreeView
 from skbnp.utils.ordering import evenly_spaced
+from skbnp.utils.typing import Array, Ints, Ints32
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
@@ -394,7 +395,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 
     def _sample_uses(
         self, counts: sp.csr_array, n_samples: int
-    ) -> Iterator[tuple[sp.csr_array, NDArray[np.intp], NDArray[np.float64]]]:
+    ) -> Iterator[tuple[sp.csr_array, Ints, Array]]:
         """Yield words and depths of nodes in kept samples, and uses of nodes.
 
         At most `n_samples` samples, evenly spaced.
@@ -409,9 +410,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
                 yield sample.topic_word_counts, sample.depth, uses
 
 
-def _walk_by(
-    model: Any, counts: sp.csr_array, n_levels: int
-) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
+def _walk_by(model: Any, counts: sp.csr_array, n_levels: int) -> tuple[Ints32, Ints]:
     """Nodes on the most probable path of each document under a model, as in `Paths`.
 
     Documents whose path leaves the tree have none. Returns also the rows of these nodes

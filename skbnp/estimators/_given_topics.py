@@ -8,13 +8,10 @@ package, nodes of trees included, or `components_` of any model of counts. `HDP`
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.utils.fitted import are_directions, fitted_model, topics
-from skbnp.utils.typing import MatrixLike
+from skbnp.utils.typing import Array, Ints, MatrixLike
 from skbnp.utils.validation import check_is_fitted, feature_names_of
-
-Array = NDArray[np.float64]
 
 
 class GivenTopics(NamedTuple):
@@ -24,7 +21,7 @@ class GivenTopics(NamedTuple):
     weights: Array  # (K,) which lack of one what topics not represented have
     doc_concentration: float | None  # alpha, where the model has one
 
-    def tokens(self, words: NDArray[np.intp], n_tokens: float) -> Array:
+    def tokens(self, words: Ints, n_tokens: float) -> Array:
         """Distribute tokens of a corpus over topics and some words, (n_words, K)."""
         held = np.ascontiguousarray(self.distr[:, words].T)
         total = np.maximum(held.sum(axis=0), 1e-300)

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
@@ -67,7 +66,7 @@ from skbnp.models.hdp.reservoir import SCORED, Reservoir, has_doubled
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.arrays import with_columns
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.typing import MatrixLike
+from skbnp.utils.typing import Ints, MatrixLike
 from skbnp.utils.validation import Options, StrOptions, check_is_fitted
 from skbnp.utils.warnings import warn_caller
 
@@ -565,7 +564,7 @@ class HDP(VariationalTopicModel):
         return self._posterior.state.background_weight
 
     @property
-    def emerged_component_ids_(self) -> NDArray[np.intp]:
+    def emerged_component_ids_(self) -> Ints:
         """Ids of topics that began in a stream with documents predicted badly."""
         check_is_fitted(self)
         outliers = self._posterior.outliers

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from skbnp.components import known_topics
 from skbnp.utils.plain import register
+from skbnp.utils.typing import Array, Ints
 from skbnp.utils.warnings import warn_caller
 
-Array = NDArray[np.float64]
 #: Range of the entries of a prior, and of that of all other topics.
 SMALLEST, LARGEST = 1e-100, 1e10
 #: Prior of topics that are not known.
@@ -125,7 +125,7 @@ def names_of(prior: Any) -> list[str]:
     return [str(name) for name in topics] if isinstance(topics, Mapping) else []
 
 
-def given_names(estimator: Any, ids: NDArray[np.intp]) -> dict[str, dict[int, str]]:
+def given_names(estimator: Any, ids: Ints) -> dict[str, dict[int, str]]:
     """Return the fitted attribute of names from seed words, for topics `ids`."""
     names = enumerate(names_of(estimator.topic_word_prior))
     given = {topic: name for topic, name in names if topic in ids}
@@ -172,8 +172,8 @@ def seed_columns(
 
 
 def new_boosts(
-    prior: Any, ids: NDArray[np.intp], names: NDArray, n_before: int, counts: Array
-) -> tuple[NDArray[np.intp], Array] | None:
+    prior: Any, ids: Ints, names: NDArray, n_before: int, counts: Array
+) -> tuple[Ints, Array] | None:
     """Boosts of seed words among new columns, (n, G), for their tokens, (V,).
 
     None if known topics `ids` are not all, or have no seed words.
@@ -200,9 +200,9 @@ TopicPriorLike = ArrayLike | Mapping[str, Sequence[Any]] | KnownTopics
 class Resolved:
     """Known topics by columns of the vocabulary, before any document."""
 
-    words: NDArray[np.intp]
+    words: Ints
     values: Array  # (n, G) boosts in units of tokens of words, or Dirichlet parameters
-    order: NDArray[np.intp]  # (G,) place of each topic among those given
+    order: Ints  # (G,) place of each topic among those given
     is_fixed: bool
     is_whole: bool
     eta: float
@@ -213,7 +213,7 @@ class Resolved:
         """Number of known topics, G."""
         return self.values.shape[1]
 
-    def boosts(self, words: NDArray[np.intp], counts: Array) -> Array:
+    def boosts(self, words: Ints, counts: Array) -> Array:
         """Boosts of some words for their tokens in the corpus, (n, G)."""
         here = np.searchsorted(self.words, words)
         return self.values[here] * np.maximum(self.weight * counts, 1.0)[:, None]
@@ -234,7 +234,7 @@ class Resolved:
             np.zeros((2, n)),
         )
 
-    def document(self, corpus: Any, words: NDArray[np.intp]) -> Array:
+    def document(self, corpus: Any, words: Ints) -> Array:
         """Counts of some words in the start of each known topic, (n_words, G).
 
         As other topics start from a document: a topic of seed words half from the
@@ -348,9 +348,7 @@ def _refuse_missing(
         )
 
 
-def warn_of_heavy_priors(
-    prior: Any, ids: NDArray[np.intp], boosts: Array, tokens: Array
-) -> None:
+def warn_of_heavy_priors(prior: Any, ids: Ints, boosts: Array, tokens: Array) -> None:
     """Warn if priors of seed words outweigh the documents of their topics `ids`.
 
     `boosts` and `tokens` are the tokens of the priors, and of documents, (n_known,).

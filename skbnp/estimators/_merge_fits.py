@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from skbnp.components.known_topics import KnownWordTopics
@@ -25,6 +24,7 @@ from skbnp.models.hdp_franchise.repeats import NONE
 from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.utils.matching import cosines, matched
 from skbnp.utils.ordering import rows_by_id
+from skbnp.utils.typing import Array, Ints
 from skbnp.utils.validation import (
     Interval,
     Vocabulary,
@@ -33,8 +33,6 @@ from skbnp.utils.validation import (
     validate_params,
 )
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 #: Rounds in which weights and concentrations follow from added statistics.
 N_ROUNDS = 20
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.known_topics import KnownWordTopics, TopicPriors
 from skbnp.components.seen_words import SeenWords
@@ -33,6 +32,7 @@ from skbnp.utils.ranges import (
     In,
     Steps,
 )
+from skbnp.utils.typing import Array, Ints
 
 #: Least mass at a node: what rounding leaves of none.
 LEAST_MASS = -0.5
@@ -40,7 +40,7 @@ LEAST_MASS = -0.5
 #: of a stream of a million steps differ by 1e-10.
 ROUNDED = 1e-6
 
-Array, Ints = NDArray[np.float64], NDArray[np.intp]
+Array, Ints = Array, Ints
 #: Types of what `fit` leaves, by name; no name means two things.
 FITTED: dict[str, Any] = {
     "_burnt": Steps,

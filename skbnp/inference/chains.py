@@ -17,6 +17,7 @@ from skbnp.inference.monitor import Reporter
 from skbnp.inference.posterior import Lineage
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import Id, Steps
+from skbnp.utils.typing import Ints
 
 
 class Chain(Protocol):
@@ -61,7 +62,7 @@ class ChainState:
 
     number: Steps
     step: Steps  # sweeps made
-    ids: NDArray[np.intp]  # names of the components
+    ids: Ints  # names of the components
     next_id: Id
     lineage: list[Lineage]  # grows with the chain
     begin: Steps  # sweeps made by others before
@@ -145,19 +146,19 @@ def pieces_of(begin: NDArray[np.int64], n_tokens: int) -> list[tuple[int, int]]:
     return list(pairwise(limits)) or [(0, 0)]
 
 
-def birth_entries(step: int, ids: NDArray[np.intp]) -> list[Lineage]:
+def birth_entries(step: int, ids: Ints) -> list[Lineage]:
     """Return the log entry of the birth of components, if any."""
     return [Lineage(step, "birth", (), tuple(ids.tolist()))] if len(ids) else []
 
 
-def end_entries(step: int, ids: NDArray[np.intp]) -> list[Lineage]:
+def end_entries(step: int, ids: Ints) -> list[Lineage]:
     """Return the log entry of the end of components, if any."""
     return [Lineage(step, "prune", tuple(ids.tolist()), ())] if len(ids) else []
 
 
 def rename(
-    ids: NDArray[np.intp], names: NDArray[np.intp], next_id: int, step: int
-) -> tuple[NDArray[np.intp], int, list[Lineage]]:
+    ids: Ints, names: Ints, next_id: int, step: int
+) -> tuple[Ints, int, list[Lineage]]:
     """Give ids to new components (-1 in `names`), and log births and ends.
 
     Returns the ids, the next one, and the log entries.

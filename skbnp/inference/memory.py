@@ -8,12 +8,12 @@ from functools import reduce
 from typing import Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import LocalResult, StatisticsCache, Summed
 from skbnp.inference.schedules import Part, Round
+from skbnp.utils.typing import Array, Ints
 
 
 class DocumentCache:
@@ -64,7 +64,7 @@ class DocumentWeights(DocumentCache):
     multiplies all weights by 1 - rho and adds rho * scale to those of the minibatch.
     """
 
-    _values: NDArray[np.float64]
+    _values: Array
     _scale: float
 
     def __init__(self, n_docs: int, start: float = 0.0):
@@ -74,13 +74,13 @@ class DocumentWeights(DocumentCache):
         """Return weights for totals without any of the documents."""
         return DocumentWeights(len(self._values))
 
-    def spread(self, rows: NDArray[np.intp], n_docs: int) -> "DocumentWeights":
+    def spread(self, rows: Ints, n_docs: int) -> "DocumentWeights":
         """Return the weights of `n_docs` documents; these are those of `rows`."""
         other = DocumentWeights(n_docs)
         other._values[rows], other._scale = self._values, self._scale
         return other
 
-    def initial_local(self, part: Part) -> NDArray[np.float64]:
+    def initial_local(self, part: Part) -> Array:
         """Effective counts of the documents of a part, (n_docs,)."""
         return self._values[part.rows] * self._scale
 
@@ -91,9 +91,7 @@ class DocumentWeights(DocumentCache):
             round.rows, keep=1.0 - round.step, gain=round.step * round.scale
         )
 
-    def decay_and_add(
-        self, rows: NDArray[np.intp], *, keep: float, gain: float
-    ) -> None:
+    def decay_and_add(self, rows: Ints, *, keep: float, gain: float) -> None:
         """Multiply all weights by `keep` in place, and add `gain` to `rows`."""
         self._scale *= keep
         if self._scale < 1e-100:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import StateT, StatsT
@@ -17,6 +16,7 @@ from skbnp.components.word_topics import remaining
 from skbnp.inference.interrupts import commit
 from skbnp.utils.ordering import rows_by_id
 from skbnp.utils.ranges import Entropy, Id, Limit, Share, Steps
+from skbnp.utils.typing import Array, Flags, Ints
 
 
 class Lineage(NamedTuple):
@@ -36,7 +36,7 @@ class Lineage(NamedTuple):
         return self  # logs of many entries are copied often
 
 
-def renamed(lineage: Sequence[Lineage], names: NDArray[np.intp]) -> list[Lineage]:
+def renamed(lineage: Sequence[Lineage], names: Ints) -> list[Lineage]:
     """Return the log with id n replaced by `names[n]`."""
     return [
         entry._replace(
@@ -91,7 +91,7 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
     model: ModelT
     state: StateT
     global_stats: StatsT
-    ids: NDArray[np.intp]  # (K,) stable name of each component
+    ids: Ints  # (K,) stable name of each component
     lineage: list[Lineage]  # where each id came from
     seed_entropy: Entropy = 0  # of its random streams
     n_steps: Steps = 0  # updates
@@ -160,12 +160,12 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         self.lineage = [*self.lineage, entry]
         return pairs
 
-    def rename(self, names: NDArray[np.intp]) -> None:
+    def rename(self, names: Ints) -> None:
         """Replace each id n by `names[n]`, in the lineage too, in place."""
         self.ids, self.lineage = names[self.ids], renamed(self.lineage, names)
 
     @property
-    def rows(self) -> NDArray[np.intp]:
+    def rows(self) -> Ints:
         """Columns of the components in the order in which users see them, (K,)."""
         return rows_by_id(self.ids)
 
@@ -205,8 +205,8 @@ class Split:
 
     id: int
     child: int
-    halves: NDArray[np.float64]  # (2, n_words) of the words that have been seen
-    shares: NDArray[np.float64]  # (2,)
+    halves: Array  # (2, n_words) of the words that have been seen
+    shares: Array  # (2,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +214,8 @@ class Birth:
     """Add components with a share of all totals; the others keep the remainder."""
 
     ids: Sequence[int]  # new ones
-    words: NDArray[np.float64]  # (n, n_words) that sum to one, of words that are seen
-    shares: NDArray[np.float64]  # (n,)
+    words: Array  # (n, n_words) that sum to one, of words that are seen
+    shares: Array  # (n,)
 
 
 Edit = Birth | Merge | Remove | Split
@@ -252,7 +252,7 @@ def apply(edit: Edit, posterior: Posterior) -> None:
     posterior.lineage = [*posterior.lineage, *log]
 
 
-def sparing(ending: NDArray[np.bool_], mass: NDArray[np.float64]) -> NDArray[np.bool_]:
+def sparing(ending: Flags, mass: Array) -> Flags:
     """Return which components end, without the heaviest if all would end."""
     spared = ending.copy()
     if ending.all():

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.statistics import Stats, StatsT
 from skbnp.components.word_topics import Weighting
@@ -17,6 +16,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round
 from skbnp.rows.batch import Batch, densest
 from skbnp.utils.arrays import take_rows
+from skbnp.utils.typing import Array, Ints
 
 LearnerT = TypeVar("LearnerT")
 #: Statistics of the parts of a round, a `LocalResult` of the model.
@@ -73,7 +73,7 @@ class Collected(Generic[StatsT]):
     """Result of a local step: statistics of the documents of a batch."""
 
     stats: StatsT  # with WordRows
-    n_tokens: NDArray[np.float64]  # (n_docs,)
+    n_tokens: Array  # (n_docs,)
     seen: list  # by the look, block by block; None if there was none
     doc_topic: sp.csr_array | None = None  # (n_docs, K) N of a direct assignment
     cache: object = None  # what the documents may start from the next time
@@ -147,17 +147,15 @@ class Corpus:
         """Sum of all counts."""
         return self.X.sum()
 
-    def word_counts(self) -> NDArray[np.float64]:
+    def word_counts(self) -> Array:
         """Return the counts of all documents by word, (n_words,)."""
         return np.asarray(self.X.sum(axis=0)).ravel()
 
-    def fetch(self, numbers: NDArray[np.intp]) -> sp.csr_array:
+    def fetch(self, numbers: Ints) -> sp.csr_array:
         """Return some documents, by their numbers from 0."""
         return self.X[numbers]
 
-    def densest(
-        self, words: NDArray[np.float64], n_docs: int
-    ) -> list[NDArray[np.intp]]:
+    def densest(self, words: Array, n_docs: int) -> list[Ints]:
         """Numbers of the documents in which sets of words are densest, for each set.
 
         `words` are weights, (n_words, n_sets); the densest first, at most `n_docs`

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,7 @@ class Part:
 
     number: int  # in a pass
     # None: parts are distinguished by number.
-    rows: NDArray[np.intp] = field(
-        default_factory=lambda: np.empty(0, np.intp), compare=False
-    )
+    rows: Ints = field(default_factory=lambda: np.empty(0, np.intp), compare=False)
 
     @property
     def n_docs(self) -> int:
@@ -49,7 +47,7 @@ class Round:
         return sum(part.n_docs for part in self.parts)
 
     @property
-    def rows(self) -> NDArray[np.intp]:
+    def rows(self) -> Ints:
         """Rows of all parts."""
         return np.concatenate([part.rows for part in self.parts])
 
@@ -229,7 +227,7 @@ class OnlineSchedule(Schedule):
         return replace(self, first_step=0)
 
 
-def even_limits(n_rows: int, n_parts: int) -> NDArray[np.intp]:
+def even_limits(n_rows: int, n_parts: int) -> Ints:
     """Limits of parts of equal size, up to one row, (n_parts + 1,).
 
     A small last minibatch would otherwise stand for as much of the corpus as the

@@ -15,9 +15,9 @@ from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.inference.executor import Run, T
+from skbnp.utils.typing import Ints
 
 
 class Additive(Protocol):
@@ -99,7 +99,7 @@ Task = Callable[[Shard, Any, Any], T]
 class Shards(Protocol):
     """Base of rows in shards: map tasks over them, and add replies."""
 
-    n_rows: NDArray[np.intp]  # (n_shards,)
+    n_rows: Ints  # (n_shards,)
     n_features: int
     is_lasting: bool  # whether caches of shards are never lost
 
@@ -171,7 +171,7 @@ class LocalShards(Shards):
         return [task(self._shards[at], broadcast, argument) for at in numbers]
 
 
-def first_rows(n_rows: NDArray[np.intp]) -> list[int]:
+def first_rows(n_rows: Ints) -> list[int]:
     """Number of rows before each shard."""
     return (np.cumsum(n_rows) - n_rows).tolist()
 

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skbnp.inspection._over_time import _pandas
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.matching import cosines, matched
+from skbnp.utils.typing import Array, Ints
 from skbnp.utils.validation import Interval, validate_params
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 #: By how much a topic must raise the cosine of a sum to be a part of it.
 LEAST_RISE = 0.02
@@ -275,7 +274,7 @@ class Draw:
             return self.values
         return _normalised(rng.standard_gamma(self.values))
 
-    def merged(self, onto: NDArray[np.intp]) -> "Draw":
+    def merged(self, onto: Ints) -> "Draw":
         """Add up topics: topic k of this draw becomes topic ``onto[k]``."""
         n, k = onto.max() + 1, len(onto)
         sums = sp.csr_array((np.ones(k), (onto, np.arange(k))), shape=(n, k))
@@ -298,7 +297,7 @@ def _normalised(rows: Array) -> Array:
 
 
 def draws_of(
-    estimator: Any, columns: NDArray[np.intp], n_features: int, *, by_sample: bool
+    estimator: Any, columns: Ints, n_features: int, *, by_sample: bool
 ) -> Iterator[Draw]:
     """Yield the topics of a fit, or, `by_sample`, of all kept samples of its chains."""
     model = read.fitted_model(estimator)
@@ -322,7 +321,7 @@ def draws_of(
 
 
 def draw_of_sample(
-    sample: Any, columns: NDArray[np.intp] | None = None, n_features: int = 0
+    sample: Any, columns: Ints | None = None, n_features: int = 0
 ) -> Draw:
     """Return the topics of a sample: counts plus prior, without empty topics."""
     counts = sample.topic_word_counts

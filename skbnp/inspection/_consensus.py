@@ -25,6 +25,7 @@ from skbnp.utils.arrays import row_parts
 from skbnp.utils.fitted import fitted, in_use, weights_of
 from skbnp.utils.matching import cosines, matched
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
+from skbnp.utils.typing import Array, Ints
 from skbnp.utils.validation import (
     POSITIVE,
     UNIT,
@@ -39,8 +40,6 @@ from skbnp.utils.warnings import warn_caller
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 #: Share of tokens in topics that do not recur above which intervals are not trusted.
 MOST_OTHERS = 0.1
@@ -499,7 +498,7 @@ class Stability:
     """
 
     consensus: Consensus
-    n_components: NDArray[np.intp]
+    n_components: Ints
     agreement: Array
     estimators: list[Any]
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skbnp.components.topic_evidence import TopicCounts
 from skbnp.components.topic_groups import Grouping, group_topics
@@ -23,7 +23,7 @@ from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.ordering import largest
-from skbnp.utils.typing import MatrixLike
+from skbnp.utils.typing import Array, Ints, MatrixLike
 from skbnp.utils.validation import (
     POSITIVE,
     at_least,
@@ -39,8 +39,8 @@ class Section(NamedTuple):
     """A group in an outline, or all topics that are groups by themselves."""
 
     group: int  # -1: topics by themselves
-    shown: NDArray[np.intp]  # rows, heaviest first
-    hidden: NDArray[np.intp]
+    shown: Ints  # rows, heaviest first
+    hidden: Ints
 
 
 def counted(number: int, noun: str, plural: str = "s") -> str:
@@ -100,7 +100,7 @@ def title(groups: "TopicGroups", group: int, weight: float | None = None) -> str
     return f"{start}: {', '.join(groups.terms[group])}"
 
 
-def rest_of(groups: "TopicGroups", rows: NDArray[np.intp]) -> str:
+def rest_of(groups: "TopicGroups", rows: Ints) -> str:
     """Return the text on the number of topics not shown."""
     weight = 100 * groups.topic_weights[rows].sum()
     return f"and {len(rows):,} lighter, {weight:.1f} %"
@@ -130,8 +130,6 @@ def shortened(start: str, terms: list[str] | None = None) -> str:
         line += more
     return line
 
-
-Array = NDArray[np.float64]
 
 #: Of an outline: a group, a topic, the others, the other groups.
 LINES = at_least(4)
@@ -184,7 +182,7 @@ class TopicGroups:
     TopicGroupsDisplay : The outline as a figure.
     """
 
-    labels: NDArray[np.intp]
+    labels: Ints
     n_groups: int
     weights: Array
     components: Array
@@ -195,10 +193,10 @@ class TopicGroups:
     concentrations: tuple[float, float]
     message: str
     topic_weights: Array
-    topic_ids: NDArray[np.intp]
+    topic_ids: Ints
     topic_terms: list[list[str]]
 
-    def members(self, group: int) -> NDArray[np.intp]:
+    def members(self, group: int) -> Ints:
         """Return the rows of the topics of a group, heaviest first.
 
         Parameters
@@ -531,7 +529,7 @@ def _message(result: Grouping, n_rows, unit, n_groups, n_unused) -> str:
     return " ".join(parts)
 
 
-def _ordered(labels, weights) -> NDArray[np.intp]:
+def _ordered(labels, weights) -> Ints:
     """Number groups by weight, heaviest first, ties by their first topics."""
     _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
     order = np.lexsort([first, -np.bincount(labels, weights)])
@@ -552,7 +550,7 @@ def _relevant(means: Array, weights: Array, names, n: int) -> list[list[str]]:
     ]
 
 
-def _with_unused(tree: Array, used: NDArray[np.intp], n: int) -> Array:
+def _with_unused(tree: Array, used: Ints, n: int) -> Array:
     """Extend a linkage to rows of `components_`; topics without tokens join last."""
     m = len(used)
     names = np.concatenate([used, n + np.arange(max(m - 1, 0))])

@@ -6,7 +6,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, rel_entr
 from sklearn.base import BaseEstimator
 
@@ -20,12 +20,12 @@ from skbnp.inspection._terms import (
 )
 from skbnp.utils import fitted as read
 from skbnp.utils.ordering import largest
+from skbnp.utils.typing import Array, Flags, Ints
 from skbnp.utils.validation import POSITIVE, validate_params
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Array = NDArray[np.float64]
 
 #: Share of documents from which a topic is one of all of them.
 COMMON = 0.5
@@ -36,9 +36,9 @@ class Ranking:
     """Share, presence and value of each topic for a reader, (n_components,) each."""
 
     shares: Array  # of the tokens
-    order: NDArray[np.intp]  # most informative first; topics of most documents last
-    is_common: NDArray[np.bool_]  # whether in more than half of the documents
-    examples: NDArray[np.intp]  # row of the most typical document; -1 if there is none
+    order: Ints  # most informative first; topics of most documents last
+    is_common: Flags  # whether in more than half of the documents
+    examples: Ints  # row of the most typical document; -1 if there is none
 
 
 def rank_topics(estimator: Any, X: Any = None, epochs: Any = None) -> Ranking:

@@ -17,13 +17,13 @@ from skbnp.inspection._uses import copies, members_of, shares_of_tokens, uses_of
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import row_parts
 from skbnp.utils.labels import RowLabels, check_labels
+from skbnp.utils.typing import Array, Ints
 from skbnp.utils.validation import Interval, StrOptions, at_least, validate_params
 from skbnp.utils.warnings import warn_caller
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Array = NDArray[np.float64]
 
 #: Groups whose documents have a mean of their own.
 GROUPS = 50
@@ -77,13 +77,13 @@ class TopicShares:
     """
 
     groups: NDArray
-    topics: NDArray[np.intp]
+    topics: Ints
     members: list[list[int]]
     mean: Array
     std: Array
     low: Array
     high: Array
-    n_documents: NDArray[np.intp]
+    n_documents: Ints
     slope: Array | None
     slope_low: Array | None
     slope_high: Array | None
@@ -319,7 +319,7 @@ def topic_shares(
     )
 
 
-def _coarse(labels: RowLabels) -> NDArray[np.intp]:
+def _coarse(labels: RowLabels) -> Ints:
     """Return at most `GROUPS` groups of documents with separate means."""
     codes = labels.codes
     if len(labels.distinct) <= GROUPS:

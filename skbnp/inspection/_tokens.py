@@ -17,13 +17,12 @@ from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.fitted import column_names, fitted, topic_names, unwrap
 from skbnp.utils.ordering import largest
+from skbnp.utils.typing import Array, Ints
 from skbnp.utils.validation import POSITIVE, check_counts, validate_params
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 #: Updates at most, the part of a document's tokens that may be at another topic where
 #: they end, and the least probability of a topic that is listed.
@@ -361,9 +360,9 @@ class TopicText:
     """
 
     text: str
-    spans: NDArray[np.intp]
-    probabilities: NDArray[np.float64]
-    numbers: NDArray[np.intp]
+    spans: Ints
+    probabilities: Array
+    numbers: Ints
     names: list[str]
     n_topics: int = 6
 

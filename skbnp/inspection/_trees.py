@@ -5,7 +5,6 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inspection._displays import (
     BLUE,
@@ -21,6 +20,7 @@ from skbnp.trees.order import depths
 from skbnp.trees.view import TreeView, chains_of, named
 from skbnp.utils.fitted import column_names, fitted, fitted_model, topic_names
 from skbnp.utils.layout import DEEPEST, tidy
+from skbnp.utils.typing import Array
 from skbnp.utils.validation import POSITIVE, at_least, validate_params
 
 #: Inches that a figure of ours does not exceed, where that can be.
@@ -291,11 +291,11 @@ class Plan:
 
     texts: list[str]  # (n_drawn,)
     n_lines: int
-    width: NDArray[np.float64]  # (n_drawn,) from the middle of a node to its text's end
-    left: NDArray[np.float64]  # (n_levels,) where the widest nodes begin
-    right: NDArray[np.float64]  # (n_levels,) where the longest texts end
-    y: NDArray[np.float64]  # (n_drawn,) downwards
-    extent: NDArray[np.float64]  # width and height
+    width: Array  # (n_drawn,) from the middle of a node to its text's end
+    left: Array  # (n_levels,) where the widest nodes begin
+    right: Array  # (n_levels,) where the longest texts end
+    y: Array  # (n_drawn,) downwards
+    extent: Array  # width and height
     size: float  # of the type
 
     @classmethod

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.csgraph  # noqa: F401
-from numpy.typing import NDArray
 from scipy.special import polygamma, xlogy
 
 from skbnp.distributions.dirichlet import log_growth
@@ -29,9 +28,8 @@ from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.fitted import distributions, fitted_model, in_memory
 from skbnp.utils.ordering import evenly_spaced
+from skbnp.utils.typing import Array, Flags, Ints
 from skbnp.utils.validation import SMALLEST_PRIOR, check_counts
-
-Array = NDArray[np.float64]
 
 #: Kept samples of a chain that are used, evenly spaced, at most.
 SAMPLES = 20
@@ -48,9 +46,7 @@ class Uses(NamedTuple):
     words: sp.csr_array | None  # (n_docs, n_features) that they add up to, if available
 
 
-def uses_of(
-    estimator: Any, model: Any, rows: Any, epochs: Any, parts: NDArray[np.intp]
-) -> Uses:
+def uses_of(estimator: Any, model: Any, rows: Any, epochs: Any, parts: Ints) -> Uses:
     """Infer tokens of topics in documents, with group means as their prior."""
     is_here = not hasattr(model, "_row_totals")
     if is_here and hasattr(model, "_sample_uses") and len(model.samples_) > 1:
@@ -73,9 +69,7 @@ def uses_of(
     return Uses([doc_counts(model, rows, shares)[0]], counts)
 
 
-def _sample_uses(
-    model: Any, counts: sp.csr_array, parts: NDArray[np.intp]
-) -> list[sp.csr_array]:
+def _sample_uses(model: Any, counts: sp.csr_array, parts: Ints) -> list[sp.csr_array]:
     """Re-index topics of samples to the most similar ones of the best sample."""
     components, result = model.components_, []
     topics = unit(components - components.min(axis=1, keepdims=True))
@@ -94,7 +88,7 @@ def _sample_uses(
 
 
 def _uses_by_sample(
-    model: Any, counts: sp.csr_array, parts: NDArray[np.intp]
+    model: Any, counts: sp.csr_array, parts: Ints
 ) -> Iterator[tuple[Any, Any, Any]]:
     """Yield words of topics, their depth or None, and tokens in documents."""
     is_bursty = getattr(model, "word_concentration_", np.inf) < NOT_BURSTY
@@ -107,9 +101,7 @@ def _uses_by_sample(
         yield draw.values, None, _by_group(draw.distr(), draw.prior, counts, parts)
 
 
-def _by_group(
-    distr: Array, prior: Array, counts: sp.csr_array, parts: NDArray[np.intp]
-) -> Array:
+def _by_group(distr: Array, prior: Array, counts: sp.csr_array, parts: Ints) -> Array:
     """Infer tokens of topics, with documents shrunk towards means of their group."""
     prior = np.maximum(prior, SMALLEST_PRIOR)
     uses = np.zeros((counts.shape[0], len(distr)))
@@ -143,8 +135,6 @@ def unit(values: Array) -> Array:
     return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-300)
 
 
-Ints = NDArray[np.intp]
-
 #: Documents of a block, and pairs of topics.
 DOCS, PAIRS = 512, 256
 #: The largest responsibility below one.
@@ -177,7 +167,7 @@ def copies(estimator: Any, merge_similarity: float, uses: Uses) -> sp.csr_array:
     return sp.csr_array((np.ones(n), (np.arange(n), of)))
 
 
-def _joined(of: Ints, is_one: NDArray[np.bool_], pairs: Ints, gains: Array) -> Ints:
+def _joined(of: Ints, is_one: Flags, pairs: Ints, gains: Array) -> Ints:
     """Join groups of topics, the best pair first, if all their pairs may be one."""
     may_join = is_one.copy()
     may_join[tuple(pairs[gains > 0.0].T)] = True

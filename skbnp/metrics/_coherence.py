@@ -18,10 +18,9 @@ from skbnp.utils.fitted import (
     listed_terms,
     model_rows,
 )
+from skbnp.utils.typing import Array, Ints
 from skbnp.utils.validation import StrOptions, at_least, check_counts, validate_params
 from skbnp.utils.warnings import warn_caller
-
-Array = NDArray[np.float64]
 
 #: Added to probabilities before a logarithm, as by gensim.
 EPSILON = 1e-12
@@ -180,11 +179,11 @@ MEASURES = {"npmi": _mean_npmi, "umass": _umass, "c_v": _c_v}
 def _co_occurrences(
     topics: Any,
     X: Any,
-    columns: Sequence[NDArray[np.intp]],
+    columns: Sequence[Ints],
     names: NDArray[np.object_] | None,
     window: int | None,
     feature_names: ArrayLike | None,
-) -> tuple[NDArray[np.intp], sp.csr_array, int]:
+) -> tuple[Ints, sp.csr_array, int]:
     """Count windows with two terms; return terms, counts, and the number of windows.
 
     Counts have shape (n_terms, n_terms).
@@ -292,7 +291,7 @@ def _windows(
         yield made()
 
 
-def _warn_if_absent(columns: Sequence[NDArray[np.intp]], n_absent: NDArray) -> None:
+def _warn_if_absent(columns: Sequence[Ints], n_absent: NDArray) -> None:
     """Warn of topics whose terms are absent in the reference."""
     sizes = np.array([len(of_topic) for of_topic in columns])
     n_topics = int(((2 * n_absent >= sizes) & (sizes > 0)).sum())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from skbnp.utils.fitted import (
@@ -16,6 +15,7 @@ from skbnp.utils.fitted import (
     listed_terms,
 )
 from skbnp.utils.ordering import largest
+from skbnp.utils.typing import Array
 from skbnp.utils.validation import POSITIVE, UNIT, validate_params
 
 
@@ -72,9 +72,7 @@ def topic_diversity(topics: Any, *, n_terms: int = 25) -> float:
 
 
 @validate_params({"n_terms": [POSITIVE], "weight": [UNIT]})
-def topic_exclusivity(
-    topics: Any, *, n_terms: int = 10, weight: float = 0.7
-) -> NDArray[np.float64]:
+def topic_exclusivity(topics: Any, *, n_terms: int = 10, weight: float = 0.7) -> Array:
     """Measure how much the leading terms of each topic are its own.
 
     Parameters

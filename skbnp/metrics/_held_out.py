@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
@@ -24,10 +24,8 @@ from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.utils.arrays import MOST_UNITS, rows_of, with_values
 from skbnp.utils.fitted import concentration_of, normalised_rows
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.typing import MatrixLike, RandomStateLike
+from skbnp.utils.typing import Array, MatrixLike, RandomStateLike
 from skbnp.utils.validation import check_counts, check_documents
-
-Array = NDArray[np.float64]
 
 
 def split_tokens(

@@ -6,9 +6,7 @@ removed, renamed or change their meaning, the version of the tag is raised.
 
 from typing import Any, get_type_hints
 
-import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.known_topics import KnownWordTopics, TopicPriors
 from skbnp.components.seen_words import SeenWords
@@ -84,9 +82,7 @@ from skbnp.models.nested_hdp.posterior import NestedPosterior
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.plain import register
 from skbnp.utils.ranges import Steps
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
+from skbnp.utils.typing import Array, Flags, Ints
 
 
 def _tree_corpus(
@@ -101,7 +97,7 @@ def _tree_corpus(
 # Trees, and settings of users: their constructors check them.
 TREE = {"ids": Ints, "depth": Ints, "next_id": int}
 VIEW: dict[str, Any] = {"parent": Ints, "weight": Array, "ids": Ints}
-VIEW |= {"in_use": NDArray[np.bool_], "by_id": bool}
+VIEW |= {"in_use": Flags, "by_id": bool}
 register("tree/1", Tree, types=TREE, make=Tree)
 register("tree-view/1", TreeView, types=VIEW, make=TreeView)
 register("split-merge/1", SplitMerge, make=SplitMerge)

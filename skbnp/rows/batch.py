@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.utils.arrays import csr, rows_of
+from skbnp.utils.typing import Array, Ints, Ints32
 
 T = TypeVar("T")
 
@@ -36,11 +37,11 @@ class Block:
     """Consecutive documents of a batch."""
 
     rows: slice  # of the batch
-    words: NDArray[np.intp]  # (n_words,) of the batch, columns of the matrix
-    indptr: NDArray[np.int32]  # (n_docs + 1,)
-    indices: NDArray[np.int32]  # (nnz,) positions in `words`
-    counts: NDArray[np.float64]  # (nnz,)
-    n_tokens: NDArray[np.float64]  # (n_docs,)
+    words: Ints  # (n_words,) of the batch, columns of the matrix
+    indptr: Ints32  # (n_docs + 1,)
+    indices: Ints32  # (nnz,) positions in `words`
+    counts: Array  # (nnz,)
+    n_tokens: Array  # (n_docs,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,11 @@ class Batch:
     """Documents whose local step reads the same globals."""
 
     n_docs: int
-    words: NDArray[np.intp]  # (n_words,) increasing, columns of the matrix
+    words: Ints  # (n_words,) increasing, columns of the matrix
     indptr: NDArray[np.int64]  # (n_docs + 1,)
-    indices: NDArray[np.int32]  # (nnz,) positions in `words`
-    counts: NDArray[np.float64]  # (nnz,)
-    n_tokens: NDArray[np.float64]  # (n_docs,)
+    indices: Ints32  # (nnz,) positions in `words`
+    counts: Array  # (nnz,)
+    n_tokens: Array  # (n_docs,)
     blocks: list[Block]
 
     @classmethod
@@ -115,7 +116,7 @@ class Batch:
         return csr(places, self.indices, self.indptr, shape).tocsc()
 
 
-def _compact(numbers: NDArray, size: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+def _compact(numbers: NDArray, size: int) -> tuple[Ints, Ints32]:
     """Distinct numbers below `size`, increasing, and the position of each."""
     present = np.zeros(size, dtype=bool)
     present[numbers] = True
@@ -125,9 +126,7 @@ def _compact(numbers: NDArray, size: int) -> tuple[NDArray[np.intp], NDArray[np.
     return distinct, position[numbers]
 
 
-def densest(
-    X: sp.csr_array, words: NDArray[np.float64], n_rows: int
-) -> list[tuple[NDArray[np.float64], NDArray[np.intp]]]:
+def densest(X: sp.csr_array, words: Array, n_rows: int) -> list[tuple[Array, Ints]]:
     """Find the documents in which sets of words are densest.
 
     Parameters
@@ -151,7 +150,7 @@ def densest(
     return [(of[rows][of[rows] > 0.0], rows[of[rows] > 0.0]) for of, rows in columns]
 
 
-def joined_limits(parts: list[NDArray]) -> NDArray[np.intp]:
+def joined_limits(parts: list[NDArray]) -> Ints:
     """Concatenate the limits of blocks: each begins where the last one ends."""
     if len(parts) == 1:
         return parts[0].astype(np.intp)

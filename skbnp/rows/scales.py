@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.utils.arrays import rows_of
+from skbnp.utils.typing import Array, Flags, Ints
 
 #: Rows from which a unit or an outlying length is computed, at least.
 FEWEST_ROWS = 20
@@ -40,13 +40,11 @@ TWICE, USUAL_SHARE, FEWEST_LONG = 2.0, 0.05, 3
 #: Rows that can be outlying, given that share; and rows of a chunk whose mean counts.
 MOST_OUTLYING, FEWEST_OF_CHUNK = 100, 5
 
-Array = NDArray[np.float64]
-
 
 class Outlying(NamedTuple):
     """Rows that are much longer than all others."""
 
-    rows: NDArray[np.intp]  # the longest first
+    rows: Ints  # the longest first
     shares: Array  # of all tokens
     length: float  # tokens that each is thinned to
 
@@ -85,7 +83,7 @@ def units_of(counts: sp.csr_array) -> Array | None:
 
 
 def _units_of_rows(
-    values: Array, row: NDArray[np.intp], least: Array, are_rounded: bool
+    values: Array, row: Ints, least: Array, are_rounded: bool
 ) -> Array | None:
     """Unit of each row with values; None if the values of many rows have none.
 
@@ -122,7 +120,7 @@ def _units_of_rows(
     return units
 
 
-def _are_multiples(ratios: Array) -> NDArray[np.bool_]:
+def _are_multiples(ratios: Array) -> Flags:
     """Whether ratios are whole numbers; large ones are as exact as single precision."""
     return np.abs(ratios - np.rint(ratios)) <= ROUNDING * np.maximum(
         1.0, ROUNDING * ratios

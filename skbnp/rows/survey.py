@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.utils.arrays import rows_of
+from skbnp.utils.typing import Array
 
 #: Different documents from which a number of topics can be judged: the largest of six
 #: starts and seeds is typically 3.4 times the smallest with 50, 1.9 times with 100.
@@ -105,9 +106,9 @@ class CountSurvey(NamedTuple):
 class WordUses(NamedTuple):
     """Uses of each word, additive over documents."""
 
-    counts: NDArray[np.float64]  # (n_features,) tokens
-    n_docs: NDArray[np.float64]  # (n_features,) documents that have the word
-    linked: NDArray[np.float64]  # (n_features,) tokens in documents of several words
+    counts: Array  # (n_features,) tokens
+    n_docs: Array  # (n_features,) documents that have the word
+    linked: Array  # (n_features,) tokens in documents of several words
 
     @classmethod
     def of(cls, counts: sp.csr_array) -> "WordUses":
@@ -115,7 +116,7 @@ class WordUses(NamedTuple):
         n_words, sizes = counts.shape[1], np.diff(counts.indptr)
         has_others = np.repeat(sizes > 1, sizes)
 
-        def sums(values: NDArray | None) -> NDArray[np.float64]:
+        def sums(values: NDArray | None) -> Array:
             return np.bincount(counts.indices, values, n_words).astype(np.float64)
 
         return cls(sums(counts.data), sums(None), sums(counts.data * has_others))
@@ -133,7 +134,7 @@ class WordUses(NamedTuple):
         return 1.0 - self.linked[self.n_docs > 1].sum() / max(self.counts.sum(), 1e-300)
 
 
-def heaviest_column(words: NDArray[np.float64]) -> tuple[int, float] | None:
+def heaviest_column(words: Array) -> tuple[int, float] | None:
     """Return a column with most of the tokens, and its share; None if there is none.
 
     In a text with stop words the most frequent one has 7 % of the tokens.
@@ -177,7 +178,7 @@ def _labels(counts: sp.csr_array) -> frozenset[int] | None:
     return frozenset(result)
 
 
-def _are_labels(values: NDArray[np.float64]) -> bool:
+def _are_labels(values: Array) -> bool:
     """Whether values label rows: in order, or all different."""
     if (np.diff(values) > 0.0).all() or (np.diff(values) < 0.0).all():
         return True
@@ -276,9 +277,7 @@ def _sample(counts: sp.csr_array) -> sp.csr_array:
     return counts[np.linspace(0, n_rows - 1, n_some).astype(np.intp)]
 
 
-def _are_proportional(
-    some: sp.csr_array, values: NDArray[np.float64], sum_range: float
-) -> bool:
+def _are_proportional(some: sp.csr_array, values: Array, sum_range: float) -> bool:
     """Whether values are whole, or rows are multiples of whole numbers or shares.
 
     Shares are rows of equal sums. Rows of one value alone decide nothing.
@@ -296,7 +295,7 @@ def _are_proportional(
     )
 
 
-def _are_whole(values: NDArray[np.float64], most: float = MOST) -> bool:
+def _are_whole(values: Array, most: float = MOST) -> bool:
     """Whether values are whole numbers; large ones are too inexact to decide."""
     some = values[values < LARGEST_WHOLE]
     if len(some) < len(values) / 2:

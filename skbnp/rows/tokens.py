@@ -7,8 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.utils.arrays import rows_of
-
-Ints = NDArray[np.int32]
+from skbnp.utils.typing import Ints, Ints32
 
 #: Largest count of tokens, documents or tables: what 32 bits hold.
 MOST_COUNT = 2**31 - 1
@@ -18,7 +17,7 @@ MOST_COUNT = 2**31 - 1
 class Tokens:
     """A corpus token by token: the word of each, and the limits of documents."""
 
-    words: Ints  # (n_tokens,) by document, equal words side by side
+    words: Ints32  # (n_tokens,) by document, equal words side by side
     begin: NDArray[np.int64]  # (n_docs + 1,) limits of the documents
     n_words: int
 
@@ -30,7 +29,7 @@ class Tokens:
         words = np.repeat(counts.indices.astype(np.int32), times)
         return cls(words, ends[counts.indptr], counts.shape[1])
 
-    def take(self, docs: NDArray[np.intp]) -> "Tokens":
+    def take(self, docs: Ints) -> "Tokens":
         """Return the tokens of some documents, in increasing order."""
         lengths = np.diff(self.begin)
         is_taken = np.zeros(len(lengths), dtype=bool)
@@ -42,11 +41,11 @@ class Tokens:
         return len(self.words)
 
     @property
-    def doc(self) -> NDArray[np.intp]:
+    def doc(self) -> Ints:
         """Document of each token."""
         return rows_of(self.begin)
 
-    def runs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def runs(self) -> tuple[Ints, Ints]:
         """Begins of the runs of equal words in each document, and their lengths."""
         is_first = np.diff(self.words, prepend=-1) != 0
         is_first[self.begin[:-1][np.diff(self.begin) > 0]] = True

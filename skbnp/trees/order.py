@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Ints = NDArray[np.intp]
+from skbnp.utils.typing import Ints
 
 
 def read_only(values: ArrayLike) -> Ints:

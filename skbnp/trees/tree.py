@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skbnp.kernels import _trees as kernels
-from skbnp.trees.order import Ints, by_level, depth_first, depths, read_only
+from skbnp.trees.order import by_level, depth_first, depths, read_only
+from skbnp.utils.typing import Flags, Ints
 
 
 class Tree:
@@ -242,7 +243,7 @@ class Tree:
             raise ValueError(f"The tree has no node {ids[~is_there].tolist()}.")
         return result
 
-    def find(self, ids: Ints) -> tuple[NDArray[np.bool_], Ints]:
+    def find(self, ids: Ints) -> tuple[Flags, Ints]:
         """Whether ids are in the tree, and their positions.
 
         Others have any position.

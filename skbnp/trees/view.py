@@ -7,9 +7,10 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skbnp.trees.order import depths, read_only
+from skbnp.utils.typing import Flags, Ints
 
 if TYPE_CHECKING:
     from networkx import DiGraph
@@ -102,7 +103,7 @@ class TreeView:
         self.leaves = read_only(np.flatnonzero(is_leaf))
 
     @property
-    def numbers(self) -> NDArray[np.intp]:
+    def numbers(self) -> Ints:
         """Numbers of the nodes in texts and figures, (n_nodes,): ids, or rows."""
         return self.ids if self.by_id else np.arange(self.n_nodes)
 
@@ -116,7 +117,7 @@ class TreeView:
         """Depth of the deepest node."""
         return int(self.depth.max())
 
-    def children(self, node: int) -> NDArray[np.intp]:
+    def children(self, node: int) -> Ints:
         """List the children of a node.
 
         Parameters
@@ -131,7 +132,7 @@ class TreeView:
         """
         return np.flatnonzero(self.parent == self._row(node))
 
-    def path(self, node: int) -> NDArray[np.intp]:
+    def path(self, node: int) -> Ints:
         """List the nodes from the root to a node, both included.
 
         Parameters
@@ -154,7 +155,7 @@ class TreeView:
         min_weight: float = 0.0,
         max_depth: int | None = None,
         max_leaves: int | None = None,
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    ) -> tuple[Ints, Ints]:
         """Choose nodes in use to show, and all nodes above them.
 
         Parameters
@@ -185,9 +186,7 @@ class TreeView:
         place = bisect_left(range(n), True, key=are_few)
         return self._heavier(least[place], max_depth)
 
-    def _heavier(
-        self, min_weight: float, max_depth: int | None
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _heavier(self, min_weight: float, max_depth: int | None) -> tuple[Ints, Ints]:
         """Nodes of a least weight and largest depth, and their ancestors."""
         chosen = self.in_use & (self.weight >= min_weight)
         if max_depth is not None:
@@ -387,9 +386,7 @@ def named(chain: list[int]) -> list[int]:
     return chain if len(chain) <= LONGEST else [*chain[: LONGEST - 1], chain[-1]]
 
 
-def chains_of(
-    parent: NDArray[np.intp], may_fold: NDArray[np.bool_]
-) -> tuple[list[list[int]], NDArray[np.intp]]:
+def chains_of(parent: Ints, may_fold: Flags) -> tuple[list[list[int]], Ints]:
     """Fold only children into their parents: chains of nodes, and parents of chains.
 
     Parents come before children, the root first; `may_fold`, (n,), marks parents that

@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.utils.typing import Array, Ints
+
 #: Entries of a part: Ctrl-C waits for one part, not for the whole array.
 SIZE = 1 << 20
 #: Units that a count, or a document, is split into, at most (NumPy draws up to 10^9).
@@ -68,7 +70,7 @@ def at_columns(
     return sp.csr_array((values[known], columns[known], limits), shape=shape)
 
 
-def take_rows(X: sp.csr_array, rows: NDArray[np.intp] | slice) -> sp.csr_array:
+def take_rows(X: sp.csr_array, rows: Ints | slice) -> sp.csr_array:
     """Return ``X[rows]``, for numbers that are not negative or for a slice.
 
     Adjacent rows share the memory of `X`, which may be dense.
@@ -110,7 +112,7 @@ def with_columns(X: sp.csr_array, n_columns: int) -> sp.csr_array:
     return sp.csr_array((X.data, X.indices, X.indptr), (X.shape[0], n_columns))
 
 
-def rows_of(limits: NDArray) -> NDArray[np.intp]:
+def rows_of(limits: NDArray) -> Ints:
     """Row of each entry, given the limits of rows."""
     return np.arange(len(limits) - 1).repeat(limits[1:] - limits[:-1])
 
@@ -120,9 +122,7 @@ def limits_of(sizes: Sequence[NDArray]) -> NDArray[np.int64]:
     return np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]), dtype=np.int64)
 
 
-def entries_of(
-    limits: NDArray, rows: NDArray[np.intp]
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+def entries_of(limits: NDArray, rows: Ints) -> tuple[Ints, NDArray[np.int64]]:
     """Entries of some rows of a ragged array, row after row, and their limits."""
     sizes = limits[rows + 1] - limits[rows]
     ends = limits_of([sizes])
@@ -138,9 +138,7 @@ def row_parts(shape: tuple[int, int], size: int = SIZE) -> Iterator[slice]:
             yield slice(begin, min(begin + step, n_rows))
 
 
-def column_sums(
-    parts: Iterable[NDArray[np.float64]], n_columns: int
-) -> NDArray[np.float64]:
+def column_sums(parts: Iterable[Array], n_columns: int) -> Array:
     """Sum an array over its rows, part by part, with the bits of a sum of the whole.
 
     The first row of each part is overwritten.
@@ -167,7 +165,7 @@ def with_values(X: sp.csr_array, *values: NDArray) -> list[sp.csr_array]:
 
 def deal_tokens(
     X: sp.csr_array, n_parts: int, rng: np.random.Generator
-) -> Iterator[tuple[NDArray[np.intp], sp.csr_array, sp.csr_array]]:
+) -> Iterator[tuple[Ints, sp.csr_array, sp.csr_array]]:
     """Split the tokens of documents at random into parts.
 
     A fractional count c is split into ceil(c) equal units. Yields for each part the

@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from skbnp.utils.typing import MatrixLike
+from skbnp.utils.typing import Array, MatrixLike
 
 #: Beyond this, products of counts and probabilities leave the range of a float.
 MOST_TOKENS = 1e100
@@ -18,7 +17,7 @@ _TIMES = frozenset("mM")
 _COUNTS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
-def row_totals(X: MatrixLike) -> NDArray[np.float64]:
+def row_totals(X: MatrixLike) -> Array:
     """Sum the magnitudes of each row of what an estimator takes, (n_rows,)."""
     X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
     return np.asarray(abs(X).sum(axis=1), dtype=np.float64).ravel()

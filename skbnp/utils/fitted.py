@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from skbnp.utils.ordering import largest
+from skbnp.utils.typing import Array, Flags, Ints
 from skbnp.utils.validation import check_is_fitted, placed
 
 #: What serves where a model lacks an attribute.
@@ -25,9 +26,7 @@ INSTEAD = {
 }
 
 
-def normalised_rows(
-    rows: NDArray[np.float64], instead: ArrayLike = 1.0
-) -> NDArray[np.float64]:
+def normalised_rows(rows: Array, instead: ArrayLike = 1.0) -> Array:
     """Rows that sum to one; `instead` of those without mass."""
     total = rows.sum(axis=1, keepdims=True)
     if not total.all():
@@ -251,7 +250,7 @@ def weights_of(estimator, components):
     return weights
 
 
-def token_shares(estimator) -> NDArray[np.float64]:
+def token_shares(estimator) -> Array:
     """Return the share of tokens of topics; of other models, the topics' weights.
 
     Weights of HDPs are of tables: a topic with few tokens in each of many documents has
@@ -266,7 +265,7 @@ def token_shares(estimator) -> NDArray[np.float64]:
     return tokens / tokens.sum()
 
 
-def in_use(estimator) -> NDArray[np.bool_]:
+def in_use(estimator) -> Flags:
     """Whether topics are in use: the heaviest `n_active_components_`, or all."""
     components, model = fitted(estimator, "components_"), fitted_model(estimator)
     n_active = getattr(model, "n_active_components_", None)
@@ -326,7 +325,7 @@ def is_term_lists(value: object) -> bool:
     )
 
 
-def distributions(estimator) -> NDArray[np.float64]:
+def distributions(estimator) -> Array:
     """Return probabilities of terms, or non-negative directions, rows normalised."""
     components = np.asarray(fitted(estimator, "components_"), dtype=np.float64)
     if components.min() < 0.0:
@@ -341,7 +340,7 @@ def distributions(estimator) -> NDArray[np.float64]:
 
 def leading_columns(
     estimator, n_terms: int, feature_names: ArrayLike | None = None, X: Any = None
-) -> tuple[list[NDArray[np.intp]], NDArray[np.object_] | None]:
+) -> tuple[list[Ints], NDArray[np.object_] | None]:
     """Return the columns of the most probable terms of topics, and their names.
 
     Topics not in use have none. Lists of terms are numbered by `feature_names`, by the

@@ -3,11 +3,13 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skbnp.utils.typing import Array
+
 #: Levels of a tree that is drawn: more would be illegible.
 DEEPEST = 200
 
 
-def tidy(parent: ArrayLike) -> NDArray[np.float64]:
+def tidy(parent: ArrayLike) -> Array:
     """Place the nodes of each level of a tree, as Reingold and Tilford (1981).
 
     `parent` is the row of each node's parent, an earlier row; siblings are in order. A

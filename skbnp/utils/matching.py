@@ -1,11 +1,9 @@
 """Matching of topics of two fits: cosines, and pairs with the largest sum."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
+from skbnp.utils.typing import Array, Ints
 
 
 def matched(similarity: Array, least: float) -> tuple[Ints, Ints]:

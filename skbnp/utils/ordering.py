@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skbnp.utils.typing import Array, Ints
 
-def largest(values: NDArray, n: int) -> NDArray[np.intp]:
+
+def largest(values: NDArray, n: int) -> Ints:
     """Return the indices of the `n` largest values, largest first, ties by index."""
     n = min(n, len(values))
     if n == 0:
@@ -16,7 +18,7 @@ def largest(values: NDArray, n: int) -> NDArray[np.intp]:
     return candidates[np.argsort(-values[candidates], kind="stable")][:n]
 
 
-def rows_by_id(ids: NDArray[np.intp]) -> NDArray[np.intp]:
+def rows_by_id(ids: Ints) -> Ints:
     """Return the position in `ids` of the topic in each row of user-facing arrays.
 
     A topic whose id is below the number of topics takes the row of that number; the
@@ -32,9 +34,7 @@ def rows_by_id(ids: NDArray[np.intp]) -> NDArray[np.intp]:
     return order
 
 
-def names_by_weight(
-    ids: NDArray[np.intp], weights: NDArray[np.float64], n_named: int, n_fixed: int = 0
-) -> NDArray[np.intp]:
+def names_by_weight(ids: Ints, weights: Array, n_named: int, n_fixed: int = 0) -> Ints:
     """Return new ids of a fit that has ended: topics by weight, heaviest first.
 
     The first `n_fixed` ids stay. Those of topics that have ended follow the others, in

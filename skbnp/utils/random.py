@@ -9,10 +9,10 @@ threads cannot change a draw.
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from skbnp.utils.arrays import row_parts
+from skbnp.utils.typing import Ints
 
 #: Numbers that are drawn at a time.
 PART_SIZE = 1 << 17
@@ -45,9 +45,7 @@ def stream(entropy: int, purpose: Purpose, *place: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64DXSM(seed))
 
 
-def some_rows(
-    rows: NDArray[np.intp], rng: np.random.Generator, most: int = MOST_ROWS
-) -> NDArray[np.intp]:
+def some_rows(rows: Ints, rng: np.random.Generator, most: int = MOST_ROWS) -> Ints:
     """Draw rows in increasing order, or take all if there are no more."""
     return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
 

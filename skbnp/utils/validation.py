@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
 )
 
 from skbnp.utils import containers
-from skbnp.utils.typing import MatrixLike
+from skbnp.utils.typing import Array, Ints, MatrixLike
 from skbnp.utils.warnings import warn_caller
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ class Vocabulary:
     """Names of features, and the positions in them of the columns of a chunk."""
 
     names: NDArray  # (V,) those there were, then new ones
-    columns: NDArray[np.intp]  # (n,) of them, one for each column of the chunk
+    columns: Ints  # (n,) of them, one for each column of the chunk
 
     @classmethod
     def extended(cls, known: NDArray, names: NDArray) -> "Vocabulary":
@@ -291,7 +291,7 @@ def vocabulary_of(estimator: BaseEstimator, X: MatrixLike) -> Vocabulary | None:
     return Vocabulary.extended(known, names)
 
 
-def check_copies(sample_weight: ArrayLike, X: MatrixLike) -> NDArray[np.intp]:
+def check_copies(sample_weight: ArrayLike, X: MatrixLike) -> Ints:
     """Check weights of rows, which are numbers of copies; return rows with copies.
 
     Parameters
@@ -338,7 +338,7 @@ def _checked(estimator: BaseEstimator, X: MatrixLike, reset: bool, **how: Any) -
 
 def check_rows(
     estimator: BaseEstimator, X: MatrixLike, *, reset: bool, method: str
-) -> NDArray[np.float64] | NDArray[np.float32]:
+) -> Array | NDArray[np.float32]:
     """Check dense rows of finite numbers of either sign, as `check_documents` does.
 
     Returns
@@ -520,7 +520,7 @@ def check_gamma_prior(estimator: Any, name: str) -> tuple[float, float]:
     return shape, rate
 
 
-def check_per_level(name: str, value: Any, max_depth: int) -> NDArray[np.float64]:
+def check_per_level(name: str, value: Any, max_depth: int) -> Array:
     """Check a prior: a number for all levels of a tree, or a sequence of one for each.
 
     Returns an array of one for each level.

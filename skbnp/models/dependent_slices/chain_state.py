@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.inference.chains import ChainStart, ChainState
 from skbnp.models.dependent_slices.directions import Directions
@@ -16,7 +15,7 @@ from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
 from skbnp.utils.arrays import padded, with_columns
 from skbnp.utils.labels import Label
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, Ints, Ints32
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class TreeStart(ChainStart):
     """Start of a chain: an epoch whose rows are at nodes."""
 
     state: EpochState
-    place: NDArray[np.int32]  # (n_rows,)
+    place: Ints32  # (n_rows,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +56,7 @@ class TreeChainState(ChainState):
 
     number_of_epoch: int
     tree: Tree
-    place: NDArray[np.int32]  # (n_rows,)
+    place: Ints32  # (n_rows,)
     directions: Directions
     history: Array  # (n_nodes,)
     past: Ints  # (n_nodes,)

@@ -30,9 +30,7 @@ from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser
 from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.trees import Tree
 from skbnp.utils.arrays import members, padded
-from skbnp.utils.typing import Array, Flags, Ints
-
-Places = NDArray[np.int32]
+from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
 #: Entries of the directions that one task computes.
 ENTRIES = 1 << 20
@@ -43,8 +41,8 @@ class Rows:
     """Rows of length one of an epoch, none of them zero."""
 
     X: sp.csr_array  # (n_rows, n_seen) float32
-    indptr: Places
-    words: Places
+    indptr: Ints32
+    words: Ints32
 
     @classmethod
     def of(cls, X: sp.csr_array) -> "Rows":
@@ -60,11 +58,11 @@ class Rows:
         return Rows.of(self.X[:0])
 
     @property
-    def arrays(self) -> tuple[Places, Places, NDArray[np.float32]]:
+    def arrays(self) -> tuple[Ints32, Ints32, NDArray[np.float32]]:
         """The arrays that kernels read."""
         return self.indptr, self.words, self.X.data
 
-    def grouped(self, place: Places, n_nodes: int) -> tuple[Places, Places]:
+    def grouped(self, place: Ints32, n_nodes: int) -> tuple[Ints32, Ints32]:
         """Row numbers sorted by node, and the first position of each node."""
         small = place.astype(np.min_scalar_type(n_nodes))  # sorted faster
         order = np.argsort(small, kind="stable").astype(np.int32)
@@ -79,7 +77,7 @@ class Rows:
         n_words = self.X.shape[1]
         return np.asarray(np.bincount(self.words[at], self.X.data[at], n_words))
 
-    def sums(self, place: Places, n_nodes: int) -> sp.csr_array:
+    def sums(self, place: Ints32, n_nodes: int) -> sp.csr_array:
         """Sum of the rows at each node, (n_nodes, n_seen)."""
         return sp.csr_array(members(place, n_nodes) @ self.X.astype(np.float64))
 
@@ -95,7 +93,7 @@ class SlicedTree:
     rows: Rows
     priors: TreePriors
     tree: Tree
-    place: Places  # (n_rows,) position of the node of each row
+    place: Ints32  # (n_rows,) position of the node of each row
     directions: Directions  # theta
     history: Array  # (n_nodes,) past rows in the window
     past: Ints  # (n_nodes,) row of `previous`, -1 of new nodes
@@ -203,7 +201,7 @@ class SlicedTree:
         return log_prior(tree, masses, history, is_old, self.priors)
 
     def edited(
-        self, tree: Tree, place: Places, directions: Directions | None = None
+        self, tree: Tree, place: Ints32, directions: Directions | None = None
     ) -> "SlicedTree":
         """Return the state of another tree, whose common nodes have the same ids.
 

@@ -22,9 +22,8 @@ from skbnp.models.dependent_slices import model
 from skbnp.models.dependent_slices.weights import break_rest, draw_log_weights
 from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.trees import Tree
-from skbnp.utils.typing import Array
+from skbnp.utils.typing import Array, Ints32
 
-Places = NDArray[np.int32]
 Streams = Callable[..., np.random.Generator]
 
 #: New children of a node that rows may open in one phase.
@@ -141,7 +140,7 @@ class Phase:
         limits = np.searchsorted(self.group[members], np.arange(n_groups + 1))
         self.members = members, limits.astype(np.int32)
 
-    def _queues(self) -> list[Places]:
+    def _queues(self) -> list[Ints32]:
         """List the rows that each task moves, and that may leave their nodes."""
         n_tasks = len(self.groups())
         task = (self.group // GROUPS_PER_TASK).astype(np.min_scalar_type(n_tasks))
@@ -153,7 +152,7 @@ class Phase:
 
     # -- directions and natural parameters, some nodes at a time -----------------------
 
-    def blocks(self) -> list[Places]:
+    def blocks(self) -> list[Ints32]:
         """Blocks of nodes by task, of few nodes, as new pages take longer."""
         state = self.sampler_state
         if state.directions.n_unseen:
@@ -163,7 +162,7 @@ class Phase:
         nodes = np.arange(self.n_nodes, dtype=np.int32)
         return model.blocks_of(nodes, self.sampler_state.width, model.ENTRIES // 4)
 
-    def blocks_to_draw(self) -> list[Places]:
+    def blocks_to_draw(self) -> list[Ints32]:
         """Blocks of nodes whose directions are drawn, also opened ones with rows."""
         mine = np.flatnonzero(self.sampler_state.tree.depth % 2 == self.parity)
         opened = np.unique(self.place[self.place >= self.n_nodes])
@@ -175,7 +174,7 @@ class Phase:
         self.n_used = min(directions.n_used + len(nodes), directions.n_axes)
         return model.blocks_of(nodes, self.sampler_state.width)
 
-    def fill(self, nodes: NDArray[np.int32]) -> None:
+    def fill(self, nodes: Ints32) -> None:
         """Compute natural parameters of nodes, or copy given directions."""
         state, tree = self.sampler_state, self.sampler_state.tree
         children, limits_below = tree.child_lists
@@ -207,7 +206,7 @@ class Phase:
             expansion(state.dimension),
         )
 
-    def groups(self) -> list[NDArray[np.int32]]:
+    def groups(self) -> list[Ints32]:
         """Groups of candidates by task."""
         numbers = np.arange(self.group.max() + 1, dtype=np.int32)
         return [
@@ -215,7 +214,7 @@ class Phase:
             for begin in range(0, len(numbers), GROUPS_PER_TASK)
         ]
 
-    def sweep(self, number: int, groups: NDArray[np.int32]) -> int:
+    def sweep(self, number: int, groups: Ints32) -> int:
         """Move rows of some groups from node to node; return how many moved."""
         rng = self.streams(1, number)
         queue = rng.permutation(self.queues[number])
@@ -246,7 +245,7 @@ class Phase:
             rng.bit_generator,
         )
 
-    def draw_directions(self, number: int, nodes: NDArray[np.int32]) -> None:
+    def draw_directions(self, number: int, nodes: Ints32) -> None:
         """Draw directions that were integrated out, over their parameters.
 
         Directions of the same levels that are never integrated out are proposed.

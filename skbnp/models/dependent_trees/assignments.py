@@ -46,7 +46,7 @@ from skbnp.models.dependent_trees.start import node_sums
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import natural_of
 from skbnp.trees import Tree
-from skbnp.utils.typing import Ints
+from skbnp.utils.typing import Ints, Ints32
 
 #: Collapsed steps of all rows, and passes in which they choose nodes one by one.
 N_VISITS, N_PASSES = 3, 4
@@ -227,8 +227,8 @@ def _updated(
 class _Rows:
     """Rows of an epoch over the words that occur in them."""
 
-    indptr: NDArray[np.int32]
-    columns: NDArray[np.int32]  # (nnz,) words, as numbered here
+    indptr: Ints32
+    columns: Ints32  # (nnz,) words, as numbered here
     values: NDArray[np.float32]
     words: Ints  # (n_words,) columns of the matrix
 

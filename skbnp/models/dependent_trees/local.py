@@ -32,7 +32,7 @@ from skbnp.models.dependent_trees.node_table import ANYTHING, Naturals, NodeTabl
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
 from skbnp.utils.arrays import padded
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, Ints, Ints32
 
 #: Fields of a memo that are arrays by row.
 PER_ROW = ("nodes", "weights", "scores", "rest")
@@ -51,7 +51,7 @@ MOST_SCREENED = 0.25
 class Memo:
     """Local parameters of rows: their best nodes; rows without words have none."""
 
-    nodes: NDArray[np.int32]  # (n_rows, N_BEST) ids, best first; -1: none
+    nodes: Ints32  # (n_rows, N_BEST) ids, best first; -1: none
     weights: NDArray[np.float32]  # (n_rows, N_BEST) q(z), zero where it is negligible
     scores: NDArray[np.float32]  # (n_rows, N_BEST) not below those of the nodes
     rest: Array  # (n_rows,) no other node has a larger score
@@ -187,8 +187,8 @@ def _score(
 
 
 def _collapsed(
-    table: NodeTable, naturals: Naturals, nodes: NDArray[np.int32], fits: Array
-) -> tuple[NDArray[np.int32], Array]:
+    table: NodeTable, naturals: Naturals, nodes: Ints32, fits: Array
+) -> tuple[Ints32, Array]:
     """Score the nodes of rows with their own parts left out, the best first.
 
     `fits` are beta E'x. A row's part in a node is its weight there by means, so that

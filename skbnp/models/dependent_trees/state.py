@@ -5,13 +5,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.node_statistics import NodeState, NodeStatistics
 from skbnp.models.dependent_trees.sticks import Sticks, TreePriors
 from skbnp.trees import Tree
 from skbnp.utils.arrays import members, padded, with_columns
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, Ints, Ints32
 
 NO_IDS: Ints = np.empty(0, dtype=np.intp)
 
@@ -142,7 +141,7 @@ class EpochStats(NodeStatistics):
             object.__setattr__(self, "sums", sums)
 
     @property
-    def arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
+    def arrays(self) -> tuple[Ints32, Ints32, Array]:
         """Arrays of the sums s as a CSR matrix."""
         return self.sums.indptr, self.sums.indices, self.sums.data
 

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import psi
 
 from skbnp.components import tree_sticks
 from skbnp.models.hca.state import Priors, State
-from skbnp.utils.typing import Array
+from skbnp.utils.typing import Array, Ints32
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class Paths:
     loadings: Array  # (n_nodes, n_features)
     mean: Array  # (n_features,)
     precision: float
-    stub_nodes: NDArray[np.int32]  # (n_stubs, n_levels) -1: off the tree
+    stub_nodes: Ints32  # (n_stubs, n_levels) -1: off the tree
     covariances: Array  # (n_stubs, n_levels, n_levels) C
     roots: Array  # (n_stubs, n_levels, n_levels) R, lower triangles
     centres: Array  # (n_stubs, n_levels) c
@@ -71,7 +70,7 @@ def mean_paths(model: Priors, state: State) -> Paths:
 
 def _paths(
     state: State,
-    nodes: NDArray[np.int32],
+    nodes: Ints32,
     spreads: Array,
     log_prior: Array,
     log_precision: float,

@@ -17,7 +17,7 @@ from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import csr
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, Ints, Ints32
 
 #: The iteration of a document ends after so many rounds, or earlier: topics will have
 #: moved at its next visit...
@@ -31,11 +31,11 @@ PART_SIZE = 1 << 18
 class BlockResult(NamedTuple):
     """Statistics of the documents of a block, as the collapsed kernels return them."""
 
-    limits: NDArray[np.int32]
-    topics: NDArray[np.int32]
+    limits: Ints32
+    topics: Ints32
     tokens: Array
     ends: Ints
-    used: NDArray[np.int32]
+    used: Ints32
     sums: Array
     log_predictive: float
     tables: Array | None = None  # of each stored count, if words have tables...

@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
@@ -37,8 +36,7 @@ from skbnp.models.hdp.outliers import Outliers, Proposal, matched
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.arrays import deal_tokens, rows_of
 from skbnp.utils.random import Purpose, stream
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
 #: Topics of a proposal, at most, and kept documents for each.
 MOST_TOPICS, DOCS_PER_TOPIC = 16, 2
@@ -62,13 +60,13 @@ MOST_SHARE = 0.2
 class LateMixture(NamedTuple):
     """Counts of documents, and their probability under the present topics."""
 
-    indptr: NDArray[np.int32]  # (n_docs + 1,)
-    words: NDArray[np.int32]  # (nnz,) columns of the topics
+    indptr: Ints32  # (n_docs + 1,)
+    words: Ints32  # (nnz,) columns of the topics
     counts: Array  # (nnz,)
     old: Array  # (nnz,) probability under the present topics
 
     @property
-    def rows(self) -> NDArray[np.intp]:
+    def rows(self) -> Ints:
         """The document of each stored count, (nnz,)."""
         return rows_of(self.indptr)
 
@@ -124,7 +122,7 @@ def _mixture(
     observed: sp.csr_array,
     predicted: sp.csr_array,
     executor: Executor,
-    some: NDArray[np.intp],
+    some: Ints,
     without: Sequence[int] = (),
 ) -> LateMixture:
     """Return counts of `predicted`, their topic proportions folded in from `observed`.
@@ -282,7 +280,7 @@ def propose(
 
 
 def _relearn(
-    posterior: HDPPosterior, provisional: list[int], sums: Array, some: NDArray[np.intp]
+    posterior: HDPPosterior, provisional: list[int], sums: Array, some: Ints
 ) -> list[int]:
     """Replace the words of provisional topics in place; return the other new topics.
 
@@ -414,7 +412,7 @@ def _gains(mixture: LateMixture, shares: Array, topics: Array) -> Array:
     return sp.csr_array(entries, (len(mixture.indptr) - 1, len(logs))) @ logs
 
 
-def _needed(proposal: Proposal) -> NDArray[np.bool_]:
+def _needed(proposal: Proposal) -> Flags:
     """Whether the gain of documents by each proposed topic is clear, (T,)."""
     n_docs, gains = proposal.n_judges, proposal.gains
     error = _standard_error(gains, proposal.squares, n_docs)
@@ -422,9 +420,7 @@ def _needed(proposal: Proposal) -> NDArray[np.bool_]:
     return is_clear & (n_docs >= FEWEST_JUDGES)
 
 
-def _standard_error(
-    sums: Array, squares: Array, n_docs: NDArray[np.intp] | int
-) -> Array:
+def _standard_error(sums: Array, squares: Array, n_docs: Ints | int) -> Array:
     """Return standard errors of sums over documents, by their sums of squares."""
     n = np.maximum(n_docs, 1)
     spread = np.maximum(squares - sums**2 / n, 0.0)

@@ -15,7 +15,7 @@ from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import csr, rows_of
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, Ints, Ints32
 
 #: A topic with fewer expected tokens than this (times the document's, if less than one)
 #: is outside the support of a document: its count is exactly zero. What dropping it can
@@ -30,8 +30,8 @@ class Documents:
     r_jwk = weights_jk b_wk / norms_jw, b_wk the weights of words.
     """
 
-    limits: NDArray[np.int32]  # (n_docs + 1,) of their supports
-    topics: NDArray[np.int32]  # (n_used,)
+    limits: Ints32  # (n_docs + 1,) of their supports
+    topics: Ints32  # (n_used,)
     tokens: Array  # (n_used,) N_jk
     weights: Array  # (n_used,) e_jk
     norms: Array  # (nnz,) s_jw
@@ -202,9 +202,7 @@ def sum_words(
     return WordRows(batch.words, sums), entropy
 
 
-def _log_moments(
-    topics: NDArray[np.int32], tokens: Array, weights: Array, n_topics: int
-) -> Array:
+def _log_moments(topics: Ints32, tokens: Array, weights: Array, n_topics: int) -> Array:
     """Sum of tokens times log weights, by topic."""
     logs = np.empty_like(weights)
     log(weights, logs)
@@ -213,7 +211,7 @@ def _log_moments(
 
 def _sum_range(
     *arguments: Any,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], Array, Array]:
+) -> tuple[Ints32, Ints32, Array, Array]:
     """Sum responsibilities over a range of words, see `word_sums`; their entropy."""
     n_used, topics, weights, sums, log_norms = word_sums(*arguments)
     moments = _log_moments(topics, sums, weights, len(log_norms))

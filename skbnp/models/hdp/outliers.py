@@ -4,11 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.utils.arrays import with_columns
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Flags, Ints
 
 #: Documents that are kept, at most.
 MOST_DOCS = 150
@@ -24,7 +22,7 @@ class Proposal:
     """Proposed late topics, with sums of the gains of documents that judged them."""
 
     topics: sp.csr_array  # (T, V) expected counts
-    n_judges: NDArray[np.intp]  # (T,) documents
+    n_judges: Ints  # (T,) documents
     gains: Array  # (T,) sum over documents, nats
     squares: Array  # (T,) sum of squares
     shares: Array  # (T,) sum of the shares of documents
@@ -45,7 +43,7 @@ class Proposal:
             shares=self.shares + shares.sum(axis=0),
         )
 
-    def take(self, some: NDArray[np.intp] | NDArray[np.bool_]) -> "Proposal":
+    def take(self, some: Ints | Flags) -> "Proposal":
         """Return the proposal with some of its topics."""
         return Proposal(
             self.topics[some],
@@ -131,14 +129,14 @@ class Outliers:
         n_wait = min(2 * self.n_wait, MOST_WAIT)
         return replace(self, proposal=None, n_wait=n_wait)
 
-    def with_births(self, ids: NDArray[np.intp]) -> "Outliers":
+    def with_births(self, ids: Ints) -> "Outliers":
         """Add ids of new topics, all provisional, and wait for few documents."""
         names = tuple(ids.tolist())
         provisional = (*self.provisional, *((name, 0) for name in names))
         born = (*self.born, *names)
         return replace(self, n_wait=FIRST_WAIT, born=born, provisional=provisional)
 
-    def advance_ages(self, n_docs: int, most: int, ids: NDArray[np.intp]) -> "Outliers":
+    def advance_ages(self, n_docs: int, most: int, ids: Ints) -> "Outliers":
         """Add `n_docs` documents to the ages of provisional topics.
 
         Topics of age `most`, or not among `ids`, are no longer provisional.

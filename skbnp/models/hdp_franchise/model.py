@@ -18,9 +18,7 @@ from skbnp.kernels import _seating as kernel
 from skbnp.models.hdp_franchise.repeats import NONE, Repeats
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.ranges import Positive
-from skbnp.utils.typing import Array, Flags
-
-Ints = NDArray[np.int32]
+from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
 #: Places beyond those that the longest document may need.
 SPARE_PLACES = 64
@@ -35,16 +33,16 @@ class TableAssignments:
     """Tables of tokens and dishes of tables: a seating without its counts."""
 
     table: NDArray  # (n_tokens,) number of its table in the document; 0 of a repeat
-    n_tables: Ints  # (n_docs,)
-    size: Ints  # (all tables,) by document
-    dish: Ints  # (all tables,)
+    n_tables: Ints32  # (n_docs,)
+    size: Ints32  # (all tables,) by document
+    dish: Ints32  # (all tables,)
     #: (n_tokens,) tokens at the table of the word that each has opened, 0: a repeat.
     word_size: NDArray | None = None
 
     @classmethod
     def one_per_dish(
         cls, tokens: Tokens, dish: NDArray
-    ) -> "tuple[TableAssignments, NDArray[np.intp]]":
+    ) -> "tuple[TableAssignments, Ints]":
         """Put all tokens of a document that have the same dish at one table.
 
         Returns also the dishes that occur; in the tables they are numbered without
@@ -89,7 +87,7 @@ class Places:
     """Counts of dishes by documents or a prior before any token of a seating."""
 
     counts: sp.csr_array  # (n_dishes, n_words)
-    tables: Ints  # (n_dishes,)
+    tables: Ints32  # (n_dishes,)
     is_prior: bool = False  # whether of a prior, not of documents
 
 
@@ -193,7 +191,7 @@ class Seating:
             word_size,
         )
 
-    def live(self) -> NDArray[np.intp]:
+    def live(self) -> Ints:
         """Return the entries of `size` and `dish` that are tables in use."""
         return _filled(self.begin, self.n_tables)
 
@@ -223,11 +221,11 @@ class Seating:
         kernel.count(self, self.workspace)
         kernel.tidy(self, self.workspace, np.arange(n_dishes, dtype=np.int32))
 
-    def _entries(self) -> NDArray[np.intp]:
+    def _entries(self) -> Ints:
         """Return the entries of counts in use, word by word."""
         return _filled(self.room, self.n_entries)
 
-    def _place(self, tables: Ints, tokens: Ints) -> None:
+    def _place(self, tables: Ints32, tokens: Ints32) -> None:
         """Allocate the arrays over dishes, with room for more dishes."""
         n, n_places = len(tables), len(tables) + self.longest + SPARE_PLACES
         self.n_served, self.n_free = n, 0
@@ -257,7 +255,7 @@ class Seating:
         self.rate = np.concatenate([self.rate, more])
         self.workspace = kernel.Workspace(len(self.dish_tables), self.longest)
 
-    def tidy(self) -> tuple[NDArray[np.intp], Flags]:
+    def tidy(self) -> tuple[Ints, Flags]:
         """Renumber dishes in use in place; return former numbers, and which are new."""
         places = np.flatnonzero(self.dish_tables[: self.n_served] > 0)
         is_new = self.is_new[places].astype(bool)
@@ -378,7 +376,7 @@ class Seating:
         return counts, np.concatenate([times[common], np.ones(n_large, np.int64)])
 
 
-def _filled(limits: NDArray, n: NDArray) -> NDArray[np.intp]:
+def _filled(limits: NDArray, n: NDArray) -> Ints:
     """Entries in use, if room i begins at limits[i] and has n[i] of them."""
     shift = np.repeat(limits[:-1] - (np.cumsum(n) - n), n)
     return np.arange(len(shift)) + shift
@@ -393,13 +391,13 @@ def _log_evidence(
     return float(words - log_rising(n_words * eta, dish_tokens).sum())
 
 
-def log_prior_of_tables(size: Ints, lengths: NDArray, alpha: float) -> float:
+def log_prior_of_tables(size: Ints32, lengths: NDArray, alpha: float) -> float:
     """Log p(tables of documents), given the number of tokens of each document."""
     docs = log_rising(alpha, lengths[lengths > 0]).sum()
     return float(len(size) * np.log(alpha) + gammaln(size).sum() - docs)
 
 
-def log_prior_of_dishes(tables: Ints, gamma: float) -> float:
+def log_prior_of_dishes(tables: Ints32, gamma: float) -> float:
     """Log p(dishes of tables)."""
     if len(tables) == 0:
         return 0.0

@@ -11,9 +11,7 @@ from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp_franchise.model import Concentrations, Places, Seating
 from skbnp.models.hdp_franchise.repeats import NONE
 from skbnp.utils.ranges import Log, Positive, Steps
-from skbnp.utils.typing import Array
-
-Ints = NDArray[np.int32]
+from skbnp.utils.typing import Array, Ints, Ints32
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +19,8 @@ class FranchiseSample:
     """What prediction reads of a seating; topics are not aligned between samples."""
 
     topic_word_counts: sp.csr_array  # (n_components, n_words) int32
-    table_counts: Ints  # (n_components,)
-    component_ids: NDArray[np.intp]  # (n_components,)
+    table_counts: Ints32  # (n_components,)
+    component_ids: Ints  # (n_components,)
     doc_concentration: Positive  # alpha
     corpus_concentration: Positive  # gamma
     topic_word_prior: Positive  # eta
@@ -58,7 +56,7 @@ class FranchiseSample:
 
     @classmethod
     def of_prior(
-        cls, counts: sp.csr_array, ids: NDArray[np.intp], concentrations: Concentrations
+        cls, counts: sp.csr_array, ids: Ints, concentrations: Concentrations
     ) -> "FranchiseSample":
         """Return topics with prior tokens `counts`, each with one table."""
         return cls(

@@ -2,12 +2,12 @@
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp.prediction import FixedTopics, MixturePredictor
 from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.rows.tokens import Tokens
+from skbnp.utils.typing import Ints32
 
 #: Products of tokens and topics at a time, where a fitted model seats tokens.
 PRODUCTS = 1 << 22
@@ -19,7 +19,7 @@ def draw_topics(
     topics: FixedTopics | FranchiseSample,
     rng: np.random.Generator,
     executor: Executor,
-) -> NDArray[np.int32]:
+) -> Ints32:
     """Draw a topic for each token given its document and fixed topics, (n_tokens,)."""
     dish = np.empty(len(tokens), dtype=np.int32)
     n_topics = len(topics.doc_prior) - 1

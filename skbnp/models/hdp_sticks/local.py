@@ -14,7 +14,7 @@ from skbnp.kernels._special import log
 from skbnp.kernels._tables import infer_tables, table_sums
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import rows_of
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, Ints, Ints32
 
 #: Stored counts whose seats are held at a time.
 PART_SIZE = 1 << 20
@@ -24,10 +24,10 @@ PART_SIZE = 1 << 20
 class Tables:
     """Tables of some documents and their topics, as `infer_tables` returns them."""
 
-    limits: NDArray[np.int32]  # (n_docs + 1,) of the documents in `tokens`
+    limits: Ints32  # (n_docs + 1,) of the documents in `tokens`
     tokens: Array  # (n_used,) n_jt
     served: Ints  # (n_used + 1,) limits of the tables in the next two
-    topics: NDArray[np.int32]
+    topics: Ints32
     phi: Array
     zeta: Array  # word by word of each document, for each of its tables
 

@@ -44,7 +44,7 @@ from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
 from skbnp.kernels._tables import log_weights as fill_logs
 from skbnp.utils.ranges import Positive
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, Ints, Ints32
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         topic_words: WordsT,
         doc_tables: Array,
         n_used: int,
-        served: tuple[NDArray[np.int32], Array],
+        served: tuple[Ints32, Array],
         entropy: float,
     ) -> StickStats[WordsT]:
         """Statistics of documents with tokens, from their local step under `state`.

@@ -15,16 +15,15 @@ from skbnp.kernels._ncrp_local import infer_paths, share_words, sum_words
 from skbnp.models.nested_crp.model import PathGlobals, PathStats
 from skbnp.rows.batch import Batch, Block
 from skbnp.utils.arrays import entries_of, limits_of
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, Ints, Ints32
 
 #: Nats below the best of a document at which a path is left out.
 PRUNE = 20.0
 #: Whether levels of words depend on the path of their document.
 LocalFamily = Literal["conditional", "factorised"]
 Limits = NDArray[np.int64]
-Numbers = NDArray[np.int32]
 #: Limits of the supports, stubs, shares and levels.
-Starts = tuple[Numbers, Numbers, Array, Array]
+Starts = tuple[Ints32, Ints32, Array, Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class DocPaths(Supports):
     """Local posterior of documents over paths: q(c), q(theta | c), q(z | c)."""
 
     limits: Limits  # (n_docs + 1,) of their supports
-    stubs: Numbers  # (n_support,) increasing in each document
+    stubs: Ints32  # (n_support,) increasing in each document
     shares: Array  # (n_support,) q(c)
     levels: Array  # (n_support, n_levels) Dirichlet parameters of theta
     pairs: Limits  # (n_docs + 1,) of pairs of a stub and a word
@@ -50,7 +49,7 @@ class DocPaths(Supports):
         return cls(limits, stubs, values, by_level, limits, by_level, values, values)
 
     @property
-    def best(self) -> Numbers:
+    def best(self) -> Ints32:
         """Most probable stub of each document; of equal ones the first."""
         order = np.lexsort((self.stubs, -self.shares, self.row))
         return self.stubs[order[self.limits[:-1]]]
@@ -67,7 +66,7 @@ class DocPaths(Supports):
         return limits, place[stays].astype(np.int32), shares, levels
 
     def add_to(
-        self, total: PathStats, X: sp.csr_array, stub_nodes: Numbers
+        self, total: PathStats, X: sp.csr_array, stub_nodes: Ints32
     ) -> PathStats:
         """Add the statistics of documents to `total`, in place except the entropy."""
         sum_words(
@@ -88,7 +87,7 @@ class DocPaths(Supports):
         np.add.at(total.stub_variances, self.stubs, self.shares * (1.0 - self.shares))
         return replace(total, entropy=total.entropy + float(self.entropies.sum()))
 
-    def proportions(self, stub_nodes: Numbers) -> Array:
+    def proportions(self, stub_nodes: Ints32) -> Array:
         """Mean proportions of nodes in documents, (n_docs, n_nodes).
 
         The share of levels that leave the tree is left out.
@@ -103,7 +102,7 @@ class DocPaths(Supports):
         return distr.reshape(self.n_rows, n_nodes)
 
     def word_tokens(
-        self, X: sp.csr_array, stub_nodes: Numbers
+        self, X: sp.csr_array, stub_nodes: Ints32
     ) -> tuple[Ints, Ints, Array, Array]:
         """Expected tokens of nodes in each stored count, as aligned arrays.
 
@@ -142,7 +141,7 @@ def update_paths(
 
 
 def _visit(
-    topics: tuple[Array, Array, NDArray[np.int32]],
+    topics: tuple[Array, Array, Ints32],
     priors: tuple[Array, Array],
     stop: LocalStop,
     prune: float,

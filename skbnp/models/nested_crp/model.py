@@ -23,7 +23,6 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, psi
 
@@ -33,7 +32,7 @@ from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_no
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.kernels._word_topics import expected_growth
 from skbnp.trees import Tree
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, Ints, Ints32
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ class PathGlobals:
 
     word_counts: Array | sp.csr_array  # (n_nodes, n_words) without the prior
     depth: Ints  # (n_nodes,)
-    stub_nodes: NDArray[np.int32]  # (n_stubs, n_levels) -1: off the tree
+    stub_nodes: Ints32  # (n_stubs, n_levels) -1: off the tree
     log_prior: Array  # (n_stubs,) log p(c), or E log p(c) - log q(c | stub)
     level_prior: Array  # (n_levels,) alpha
     topic_prior: Array  # (n_levels,) eta

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.chains import ChainStart, ChainState, GibbsChain, pieces_of, rename
@@ -15,7 +14,7 @@ from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.models.nested_crp_walks.start import start_walks
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.typing import Ints
+from skbnp.utils.typing import Ints, Ints32
 
 #: Columns of the history of a fit.
 COLUMNS = (
@@ -47,7 +46,7 @@ class NestedStart(ChainStart):
 
     priors: LevelPriors
     is_sought: bool = False  # whether a tree is looked for; not after a chunk
-    node: NDArray[np.int32] | None = None  # (n_docs, n_levels) as in `Paths`
+    node: Ints32 | None = None  # (n_docs, n_levels) as in `Paths`
     ids: Ints | None = None  # names of these nodes, level by level
     ended: Ints | None = None  # names that end if no node has them
 

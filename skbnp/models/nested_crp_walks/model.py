@@ -26,7 +26,7 @@ from skbnp.kernels import _nested_crp as kernels
 from skbnp.kernels._nested_crp import PATHS, SCORES
 from skbnp.rows.tokens import Tokens
 from skbnp.trees import Tree
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, Ints, Ints32
 
 #: Columns of a level in reserve, beyond a quarter of those in use.
 SPARE_NODES = 8
@@ -43,7 +43,7 @@ FLAT = (1.0, 0.0)
 class Paths:
     """Nodes on the path of each document, and the level of each token."""
 
-    node: NDArray[np.int32]  # (n_docs, n_levels) number within the level; -1: none yet
+    node: Ints32  # (n_docs, n_levels) number within the level; -1: none yet
     level: NDArray[np.uint8]  # (n_tokens,)
 
     @classmethod
@@ -52,7 +52,7 @@ class Paths:
         tokens: Tokens,
         priors: LevelPriors,
         rng: np.random.Generator,
-        node: NDArray[np.int32] | None = None,
+        node: Ints32 | None = None,
     ) -> "Paths":
         """Return tokens at random levels; `node` are paths, by default none yet."""
         if node is None:
@@ -68,7 +68,7 @@ class Nodes:
 
     depth: Ints  # (n_nodes,) rising
     parent: Ints  # (n_nodes,) place of each node's parent, -1 at the root
-    docs: NDArray[np.int32]  # (n_nodes,) documents through them
+    docs: Ints32  # (n_nodes,) documents through them
     counts: sp.csr_array  # (n_nodes, n_words)
 
     @property
@@ -358,7 +358,7 @@ class Walks:
         return Numbers.of(self.counts[:, part]), Numbers.of(self.node_tokens[part])
 
 
-def _limits(n_columns: NDArray[np.int32]) -> NDArray[np.int64]:
+def _limits(n_columns: Ints32) -> NDArray[np.int64]:
     """First columns of levels of `n_columns` columns each, and the end."""
     return np.concatenate([[0], np.cumsum(n_columns)]).astype(np.int64)
 

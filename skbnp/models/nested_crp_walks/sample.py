@@ -11,7 +11,7 @@ from skbnp.models.nested_crp.model import PathGlobals
 from skbnp.models.nested_crp_walks.model import Nodes, Walks
 from skbnp.trees import Tree
 from skbnp.utils.ranges import Log, Steps
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, Ints, Ints32
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class NestedSample:
     component_ids: Ints  # (n_nodes,) names, depth first
     depth: Ints  # (n_nodes,)
     topic_word_counts: sp.csr_array  # (n_nodes, n_words) int32
-    doc_counts: NDArray[np.int32]  # (n_nodes,) documents through each node
+    doc_counts: Ints32  # (n_nodes,) documents through each node
     child_concentration: float  # gamma
     level_prior: Array  # (n_levels,) alpha
     topic_word_prior: Array  # (n_levels,) eta

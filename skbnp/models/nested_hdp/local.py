@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.executor import Executor
@@ -22,15 +21,14 @@ from skbnp.models.hdp.collapsed_local import (
 )
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel
 from skbnp.rows.batch import Batch, Block, joined
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: Tokens of a node in use: in learning, and where topics are fixed.
 ACTIVE, ACTIVE_FIXED = 0.5, 0.1
 
 
 def mean_topics(
-    topic_words: WordTopics, eta: float, words: NDArray[np.intp]
+    topic_words: WordTopics, eta: float, words: Ints
 ) -> tuple[Array, Array]:
     """Mean topics of some words, (n_words, n_nodes), and the divisors of counts."""
     norm = topic_words.shape[0] * eta + topic_words.total

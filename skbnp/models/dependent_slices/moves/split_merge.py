@@ -16,7 +16,7 @@ from skbnp.distributions.von_mises_fisher import draw_natural, expansion
 from skbnp.kernels._tree_rows import allocate
 from skbnp.models.dependent_slices.model import SlicedTree, log_normaliser_gain
 from skbnp.trees import Tree
-from skbnp.utils.typing import Array, Flags
+from skbnp.utils.typing import Array, Flags, Ints32
 
 
 def propose_split_or_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
@@ -125,7 +125,7 @@ def _share_out(
     state: SlicedTree,
     base: Array,
     new: Array,
-    rows: NDArray[np.int32],
+    rows: Ints32,
     side: NDArray[np.int8],
     sides: Literal["drawn", "given"],
     rng: np.random.Generator,

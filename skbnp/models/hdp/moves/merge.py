@@ -12,19 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp.local import BlockVisit
-from skbnp.utils.typing import Array
+from skbnp.utils.typing import Array, Ints32
 
 
 @dataclass(frozen=True, slots=True)
 class MergeComparison:
     """Block hook that sums losses and gains of documents for pairs that may merge."""
 
-    pairs: NDArray[np.int32]  # (n_pairs, 2)
+    pairs: Ints32  # (n_pairs, 2)
 
     def __call__(self, block_visit: BlockVisit) -> Array:
         """Sums of loss and gain, (n_pairs, 2), in nats."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from skbnp.components.word_topics import WordRows, WordTopics
@@ -26,7 +25,7 @@ from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import split as hdp_split
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.utils.typing import Array
+from skbnp.utils.typing import Array, Ints32
 
 
 @dataclass(eq=False)
@@ -142,7 +141,7 @@ def _keep(block: BlockVisit) -> BlockVisit:
     return block
 
 
-def covarying_pairs(doc_topic: sp.csr_array) -> NDArray[np.int32]:
+def covarying_pairs(doc_topic: sp.csr_array) -> Ints32:
     """Pairs of topics whose counts in documents have positive covariance, (n, 2).
 
     And pairs of which one is used by no document: its counts are too small to be
@@ -162,7 +161,7 @@ def words_gains(
     results: WordRows,
     scale: float,
     eta: float,
-    pairs: NDArray[np.int32],
+    pairs: Ints32,
 ) -> Array:
     """Gains of the words of pairs of topics that merge, (n_pairs,), nats of the corpus.
 

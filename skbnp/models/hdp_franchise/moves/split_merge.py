@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from skbnp.kernels._seating import group
 from skbnp.kernels._split_merge import SPLIT, propose
 from skbnp.models.hdp_franchise.model import Seating
+from skbnp.utils.typing import Ints32
 
 
 def propose_moves(
@@ -53,7 +54,7 @@ def propose_moves(
 
 def _list_tables(
     seating: Seating,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+) -> tuple[Ints32, Ints32, NDArray[np.int64]]:
     """All tables dish by dish: their documents and numbers, limits of the dishes.
 
     Except tables of dishes from before, which neither split nor merge.
