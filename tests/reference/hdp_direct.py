@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize, minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import gammaln, logsumexp, psi, xlogy
 
 Array = NDArray[np.float64]
@@ -403,31 +403,6 @@ def weights_objective(
     )
 
 
-def weights_by_tables(
-    doc_topic: Array,
-    alpha: float,
-    gamma: float,
-    n_iter: int,
-    start: Array,
-    scale: float = 1.0,
-) -> Array:
-    """Iterate beta ∝ (M_1, .., M_K, gamma), M_k = expected tables of topic k [TJBB06].
-
-    M_k = scale sum_j alpha beta_k {psi(alpha beta_k + N_jk) - psi(alpha beta_k)}.
-    Fixed point = maximiser of ``weights_objective``. (K + 1,) -> (K + 1,).
-    """
-    weights = floor_weights(start)
-    for _ in range(n_iter):
-        tables = np.zeros(doc_topic.shape[1])
-        for topic in range(tables.size):
-            prior = alpha * weights[topic]
-            for count in doc_topic[:, topic]:
-                tables[topic] += scale * prior * (psi(prior + count) - psi(prior))
-        unnormalised = np.append(tables, gamma)
-        weights = floor_weights(unnormalised / unnormalised.sum())
-    return weights
-
-
 def _gradient_in_logits(weights: Array, gradient: Array) -> Array:
     """df/db_k = beta_k (g_k - sum_{l <= K+1} beta_l g_l), k <= K."""
     return weights[:-1] * (gradient[:-1] - weights @ gradient)
@@ -446,36 +421,6 @@ def profile_weights_objective(
     gradient[-1] = gamma / weights[-1]
     value = weights_objective(doc_topic, weights, alpha, gamma, scale)
     return value, _gradient_in_logits(weights, gradient)
-
-
-def fixed_theta_gradient(
-    weights: Array, theta: Array, alpha: float, gamma: float, scale: float = 1.0
-) -> Array:
-    """Partial derivatives g (K + 1,) of ``fixed_theta_objective`` in each beta_k.
-
-    g_k = scale alpha {P_k - D psi(alpha beta_k)} + 1[k = K+1] gamma / beta_{K+1}.
-    """
-    log_pi_sum = (psi(theta) - psi(theta.sum(axis=1, keepdims=True))).sum(axis=0)
-    gradient = scale * alpha * (log_pi_sum - len(theta) * psi(alpha * weights))
-    gradient[-1] += gamma / weights[-1]
-    return gradient
-
-
-def fixed_theta_objective(
-    logits: Array, theta: Array, alpha: float, gamma: float, scale: float = 1.0
-) -> tuple[float, Array]:
-    """Objective of beta with theta (D, K + 1) held fixed, as in [BS12], and d/db (K,).
-
-    scale { -D sum_k log Gamma(alpha beta_k) + alpha sum_k beta_k P_k }
-    + gamma log beta_{K+1}, sums over K + 1 entries, P_k = sum_j E[log pi_jk].
-    """
-    weights = weights_from_logits(logits)
-    log_pi_sum = (psi(theta) - psi(theta.sum(axis=1, keepdims=True))).sum(axis=0)
-    prior = alpha * weights
-    value = scale * (-len(theta) * gammaln(prior).sum() + prior @ log_pi_sum)
-    value += gamma * np.log(weights[-1])
-    gradient = fixed_theta_gradient(weights, theta, alpha, gamma, scale)
-    return float(value), _gradient_in_logits(weights, gradient)
 
 
 def _maximise_in_logits(
@@ -507,59 +452,6 @@ def weights_by_lbfgs(
         ),
         start,
     )
-
-
-def inverse_psi(value: float) -> float:
-    """Return x > 0 with psi(x) = value, by bracketing log x."""
-    log_x = brentq(lambda point: psi(np.exp(point)) - value, -700, 700, xtol=1e-14)
-    return float(np.exp(log_x))
-
-
-def weights_by_refreshed_T(
-    doc_topic: Array,
-    alpha: float,
-    gamma: float,
-    n_rounds: int,
-    start: Array,
-    scale: float = 1.0,
-) -> Array:
-    """Maximise scale ``surrogate_T`` + gamma log beta_{K+1}, move the tangent, repeat.
-
-    Stationary at psi(alpha beta_k) = (Q_k - mu / alpha) / n_k and beta_{K+1} =
-    gamma / mu with mu such that the weights sum to one, n_k = scale #{j: N_jk > 0},
-    Q_k = scale sum_{N_jk > 0} psi(x0_k + N_jk). Topics without tokens get the floor.
-    (K + 1,) -> (K + 1,).
-    """
-    weights = floor_weights(start)
-    n_topics = doc_topic.shape[1]
-    for _ in range(n_rounds):
-        n_users, psi_sum = np.zeros(n_topics), np.zeros(n_topics)
-        for topic in range(n_topics):
-            for count in doc_topic[:, topic]:
-                if count > 0:
-                    n_users[topic] += scale
-                    psi_sum[topic] += scale * psi(alpha * weights[topic] + count)
-
-        def stationary(
-            log_mu: float, n_users: Array = n_users, psi_sum: Array = psi_sum
-        ) -> Array:
-            mu = np.exp(log_mu)
-            solved = np.full(n_topics + 1, WEIGHT_FLOOR)
-            for topic in np.flatnonzero(n_users):
-                slope = (psi_sum[topic] - mu / alpha) / n_users[topic]
-                solved[topic] = inverse_psi(slope) / alpha
-            solved[-1] = gamma / mu
-            return solved
-
-        # At mu = gamma the last weight alone is 1, so the sum is too large.
-        low = high = np.log(gamma)
-        while stationary(high).sum() >= 1:
-            high += 1.0
-        root = brentq(
-            lambda log_mu: stationary(log_mu).sum() - 1, low, high, xtol=1e-14
-        )
-        weights = floor_weights(stationary(root))
-    return weights
 
 
 # Concentrations ---------------------------------------------------------------------

@@ -46,11 +46,6 @@ def expected_log_weights(a: Array, b: Array) -> Array:
     return np.array([*values, rest])
 
 
-def surrogate_of_normaliser(weights: Array, alpha: float) -> float:
-    """Lower bound of log Gamma(alpha) - sum_k log Gamma(alpha beta_k), [HKS15]."""
-    return (weights.size - 1) * np.log(alpha) + np.log(weights).sum()
-
-
 def surrogate_terms(
     counts: Array,
     resp: Sequence[Array],

@@ -1,8 +1,4 @@
-"""The references of the surrogate bound and of the evidence, from first principles.
-
-Each law is a function ``check_*``, called on the reference and, inside
-``pytest.raises(AssertionError)``, on deliberately wrong versions.
-"""
+"""The references of the surrogate bound and of the evidence, from first principles."""
 
 import itertools
 
@@ -70,40 +66,6 @@ def random_sticks(rng, n_topics):
     return rng.gamma(2.0, 2.0, size=n_topics) + 0.1, rng.gamma(2.0, 4.0, n_topics) + 0.1
 
 
-def test_expected_weights_are_means_of_samples():
-    """Four standard errors for each of eight means: false alarm rate 5e-4."""
-    rng = np.random.default_rng(0)
-    a, b = random_sticks(rng, 3)
-    weights = np.array(
-        [hdp_surrogate.weights_of_sticks(v) for v in rng.beta(a, b, size=(20_000, 3))]
-    )
-    np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-12)
-    for values, expected in (
-        (weights, hdp_surrogate.expected_weights(a, b)),
-        (np.log(weights), hdp_surrogate.expected_log_weights(a, b)),
-    ):
-        error = values.std(axis=0) / np.sqrt(len(values))
-        assert (np.abs(values.mean(axis=0) - expected) < 4 * error).all()
-
-
-def check_normaliser(surrogate):
-    rng = np.random.default_rng(0)
-    for _ in range(500):
-        weights = rng.dirichlet(np.full(rng.integers(1, 8), rng.choice([0.2, 3.0])))
-        weights = np.maximum(weights, 1e-12)
-        weights /= weights.sum()
-        alpha = rng.choice([1e-3, 0.1, 1.0, 4.0, 100.0])
-        exact = gammaln(alpha) - gammaln(alpha * weights).sum()
-        value = surrogate(weights, alpha)
-        assert value <= exact + 1e-9 * abs(exact)
-        if alpha == 1e-3:  # lnG(x) = -log x - 0.58 x + ...
-            np.testing.assert_allclose(value, exact, atol=1e-5)
-
-
-def test_surrogate_of_normaliser_is_below_it():
-    check_normaliser(hdp_surrogate.surrogate_of_normaliser)
-
-
 def check_terms_by_sampling(surrogate_terms):
     """Terms of sticks and proportions, from samples of the sticks.
 
@@ -138,13 +100,3 @@ def check_terms_by_sampling(surrogate_terms):
 
 def test_terms_are_expectations():
     check_terms_by_sampling(hdp_surrogate.surrogate_terms)
-
-
-@pytest.mark.parametrize("name", ["v"])
-def test_sampling_check_rejects_wrong_term(name):
-    def wrong(*arguments):
-        terms = hdp_surrogate.surrogate_terms(*arguments)
-        return terms | {name: terms[name] * 1.05}
-
-    with pytest.raises(AssertionError, match=name):
-        check_terms_by_sampling(wrong)
