@@ -659,8 +659,8 @@ def large(minutes, n_jobs):
     with Executor(n_jobs) as executor:
         rows = trees._read(X[~held], reset=True, method="fit")
         posterior = trees._start(trees._make_model(), rows, 0, rows.shape[0])
-        shards = trees._shards(rows.X, executor)
-        learner = trees._make_learner(posterior, (shards, executor.map), False)
+        around = trees._around(posterior, rows.X, executor)
+        learner = trees._make_learner(posterior, around, False)
         posterior.n_open, monitor = rows.shape[0], Monitor(history)
         has_ended = False
         while not has_ended:

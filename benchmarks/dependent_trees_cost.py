@@ -67,8 +67,8 @@ def learner_of(X, n_nodes, executor):
     trees._first_tree = lambda model, X, entropy: start_tree(X, labels, model.priors)
     posterior = trees._start(model, rows, 0, rows.shape[0])
     posterior.n_open = rows.shape[0]
-    shards = trees._shards(rows.X, executor)
-    return trees._make_learner(posterior, (shards, executor.map), False)
+    around = trees._around(posterior, rows.X, executor)
+    return trees._make_learner(posterior, around, False)
 
 
 def measured(X, n_rows, n_nodes, n_words):

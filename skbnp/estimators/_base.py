@@ -3,8 +3,7 @@
 import copy
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from inspect import get_annotations
 from numbers import Integral, Real
@@ -568,59 +567,6 @@ class ComponentEditsMixin(ABC):
                 f"{names.tolist()}; unknown: {unknown.tolist()}."
             )
         return names.tolist()
-
-
-class FitTasks:
-    """Tasks of callbacks of scikit-learn in a call: the call itself and its passes.
-
-    Parameters
-    ----------
-    estimator : estimator instance
-        The one that is fitted.
-    X, y : object
-        As the caller gave them.
-    attributes : callable
-        Returns the fitted attributes as they would be had the call ended now; kept.
-    n_tasks : int
-        Passes, and starts, at most.
-    method : {"fit", "partial_fit"}
-        The name of the task that has these parts.
-    """
-
-    def __init__(
-        self,
-        estimator: BaseEstimator,
-        X: MatrixLike,
-        y: object,
-        attributes: Callable[[], dict[str, Any]],
-        n_tasks: int,
-        method: str = "fit",
-    ):
-        """Begin the callback task of a call of `method`."""
-        self._arguments = {"estimator": estimator, "X": X, "y": y}
-        self.attributes = attributes
-        self._tasks = [estimator._init_callback_context(method, max_subtasks=n_tasks)]
-        self._tasks[0].call_on_fit_task_begin(**self._arguments)
-
-    @contextmanager
-    def start(self) -> Iterator[None]:
-        """Task of the search for a start, before the first pass."""
-        task = self._tasks[0].subcontext("start", max_subtasks=None)
-        task.call_on_fit_task_begin(**self._arguments)
-        yield
-        task.call_on_fit_task_end(**self._arguments)
-
-    def begin_pass(self) -> None:
-        """Begin the next pass."""
-        self._tasks.append(self._tasks[0].subcontext("pass"))
-        self._tasks[-1].call_on_fit_task_begin(**self._arguments)
-
-    def end(self) -> bool:
-        """End the pass, or else the call; return whether a callback stops the fit."""
-        return self._tasks.pop().call_on_fit_task_end(
-            **self._arguments,
-            reconstruction_attributes=lambda: copy.deepcopy(self.attributes()),
-        )
 
 
 def send_new_ids(estimator: BaseEstimator, names: np.ndarray) -> None:

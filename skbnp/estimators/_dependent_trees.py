@@ -1,17 +1,17 @@
 """Estimator of dependent trees over epochs, by variational inference."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.estimators._base import NUMBER, FitTasks, files_of
+from skbnp.estimators._base import NUMBER, files_of
 from skbnp.estimators._epoch_records import check_state
 from skbnp.estimators._epoch_trees import EpochTreeMixin
 from skbnp.estimators._saved import (
@@ -23,10 +23,8 @@ from skbnp.estimators._saved import (
     check_signed,
 )
 from skbnp.estimators._variational import BoundMixin, VariationalEstimator
-from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.monitor import Monitor, MonitorAccount
 from skbnp.inference.posterior import Lineage, per_token
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits
@@ -41,7 +39,6 @@ from skbnp.models.dependent_trees.epoch import (
 )
 from skbnp.models.dependent_trees.local import update_local
 from skbnp.models.dependent_trees.memory import (
-    CacheAccount,
     EpochCache,
     EpochLearner,
     RowLocalStep,
@@ -49,7 +46,7 @@ from skbnp.models.dependent_trees.memory import (
 )
 from skbnp.models.dependent_trees.moves.merges import merged
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
-from skbnp.models.dependent_trees.moves.structure import EditsAccount, TreeEdits
+from skbnp.models.dependent_trees.moves.structure import TreeEdits
 from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.start import (
     n_clusters_for,
@@ -93,19 +90,6 @@ class _Rows:
         """Digest of rows and labels of epochs."""
         labels = [f"{label!r} {rows_digest(rows)}" for label, rows in self.epochs]
         return digest_of([rows_digest(self.X), rows_digest(self.seen.words), *labels])
-
-
-class EpochAccount(TypedDict):
-    """What a file has of a fit that has not ended."""
-
-    number: int  # of the epoch
-    posterior: EpochPosterior
-    monitor: MonitorAccount
-    n_passes: int
-    memory: CacheAccount
-    moves: EditsAccount | None
-    has_ended: bool
-    has_converged: bool
 
 
 class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
@@ -403,13 +387,13 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
 
     def _make_learner(self, posterior, around, goes_on, others=None):
         """Return the learner of the open epoch; `others` are its earlier rows."""
-        (shards, run), moves = around, self._moves()
+        (corpus, shards, run), moves = around, self._moves()
         if others is None:
             others = EpochStats.zero(len(posterior.ids), posterior.state.width)
         schedule = self._rounds(shards)
         return EpochLearner(
             posterior,
-            ShardCorpus(shards),
+            corpus,
             schedule,
             self._local_step(posterior, shards, schedule.n_rounds),
             EpochCache(shards, others, run),
@@ -440,67 +424,58 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
     def _n_further_passes(self, rows) -> int:
         return self.max_iter * (len(rows.epochs) - 1)
 
-    def _learn_all(
-        self, posterior, rows, executor, monitor, tasks, goes_on, record=None
-    ) -> bool:
+    def _learn_all(self, posterior, session) -> bool:
         """Learn all epochs; return whether the bound of the last has converged."""
-        posterior.extend_columns(rows.seen)
-        self._learn_epochs(posterior, rows, executor, monitor, tasks, record)
+        posterior.extend_columns(session.rows.seen)
+        self._learn_epochs(posterior, session)
         return not posterior.unsettled
 
     def _n_chunk_passes(self, rows) -> int:
         return self.max_iter * len(rows.epochs)
 
-    def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
-        monitor.tol = self.tol
-        self._learn_all(posterior, rows, executor, monitor, tasks, goes_on=True)
+    def _learn_stream(self, posterior, session) -> None:
+        session.monitor.tol = self.tol
+        self._learn_all(posterior, session)
 
-    def _learn_epochs(self, posterior, rows, executor, monitor, tasks, record) -> None:
+    def _learn_epochs(self, posterior, session) -> None:
         """Learn epoch by epoch, from where a file says; skip those without rows."""
-        account, first = None if record is None else record.account, 0
-        if account is not None:
-            monitor.resume(account["monitor"])
-            first = account["number"]
-        for number, (label, X) in enumerate(rows):
-            if number < first:
+        rows, monitor, account = session.rows, session.monitor, session.account
+        is_learned = account is not None  # before the epoch of the file
+        for label, X in rows:
+            if is_learned and label != posterior.label:
                 continue
-            if account is not None and number == first:
-                learner = record.restored
+            if is_learned:
+                opened, is_learned = session.record.restored, False
                 if account["has_converged"]:
                     posterior.unsettled = posterior.unsettled[:-1]
             else:
-                learner = self._open_epoch(posterior, label, X, executor)
-                if learner is not None:
+                opened = self._open_epoch(posterior, label, X, session.executor)
+                if opened is not None:
                     monitor.forget()
-            if learner is None:
+            if opened is None:
                 continue
             if len(rows.epochs) > 1:
                 monitor.report(f"epoch {label}: {X.shape[0]} rows")
-            passes = {"begin_pass": tasks.begin_pass, "end_pass": tasks.end}
-            if record is not None:
-                passes["save"] = _saver(number, learner, monitor, tasks, record)
-            n_passes = self.max_iter - learner.n_passes
-            self._learn_epoch(learner, monitor, n_passes, **passes)
+            self._learn_epoch(session, *opened)
 
-    _account_type = EpochAccount
+    def _around(self, posterior, rows, executor) -> tuple[Any, ...]:
+        """Return the rows of an epoch in shards, and threads."""
+        shards = self._shards(rows, executor)
+        return ShardCorpus(shards), shards, executor.map
 
-    def _restored(self, posterior, account, rows, executor) -> EpochLearner:
-        most = len(rows.epochs) - 1
-        check_number("number", account["number"], least=0, most=most)
+    def _restored(self, posterior, account, rows, executor) -> Any:
         posterior.extend_columns(rows.seen)
-        X = next(X for at, (_, X) in enumerate(rows) if at == account["number"])
-        around = self._shards(X, executor), executor.map
-        learner = self._make_learner(posterior, around, goes_on=False)
-        learner.n_passes = account["n_passes"]
-        learner.cache.resume(account["memory"])
-        learner.local_step.resume(learner.cache)
-        if account["moves"] is not None:
-            learner.moves.resume(account["moves"])
-        return learner
+        (X,) = [X for label, X in rows if label == posterior.label]
+        return super()._restored(posterior, account, X, executor)
 
-    def _open_epoch(self, posterior, label, X, executor) -> EpochLearner | None:
-        """Close the epoch before, if it is another; None if there are no rows."""
-        shards, is_late = self._shards(X, executor), label != posterior.label
+    def _open_epoch(
+        self, posterior, label, X, executor
+    ) -> tuple[EpochLearner, tuple[Any, ...]] | None:
+        """Close the epoch before, if it is another; None if there are no rows.
+
+        Return the learner of the epoch, and what it has of rows and threads.
+        """
+        around, is_late = self._around(posterior, X, executor), label != posterior.label
         if is_late:
             close_epoch(posterior, label)
         if X.shape[0] == 0:
@@ -519,8 +494,7 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
             posterior.n_open += X.shape[0]
             posterior.unsettled = (*posterior.unsettled, label)
         others = None if result is None else result.others
-        around = shards, executor.map
-        return self._make_learner(posterior, around, goes_on, others)
+        return self._make_learner(posterior, around, goes_on, others), around
 
     def _assign(self, posterior, X, run) -> Assigned:
         """Let rows choose their nodes."""
@@ -529,10 +503,10 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
         given = posterior.model, posterior.state, posterior.global_stats, rows
         return assign_rows(*given, self._moves(), self._component_limit(), rng, run)
 
-    def _learn_epoch(self, learner, monitor, n_passes, **passes) -> None:
+    def _learn_epoch(self, session, learner, around) -> None:
         posterior = learner.posterior
-        monitor.least_change = NEGLIGIBLE_NATS / max(posterior.n_open, 1)
-        if learn(learner, monitor, n_passes=n_passes, **passes):
+        session.monitor.least_change = NEGLIGIBLE_NATS / max(posterior.n_open, 1)
+        if session.learn(learner, around, self.max_iter - learner.n_passes):
             posterior.unsettled = posterior.unsettled[:-1]
 
     def _start_late(self, posterior, X) -> None:
@@ -630,29 +604,3 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
             table = NodeTable.of(state, model.priors)
             _, fresh = update_local(table, rows, run=executor.map)
         return per_token(model.objective(state, fresh), fresh.n_tokens)
-
-
-def _saver(
-    number: int, learner: EpochLearner, monitor: Monitor, tasks: FitTasks, record: Any
-) -> Callable[[bool, bool], None]:
-    """Return the function that writes the fit after a pass of epoch `number`."""
-    moves = learner.moves
-
-    def save(has_ended: bool, has_converged: bool) -> None:
-        """Write the fit, with what the learner has learned so far."""
-
-        def account() -> dict[str, Any]:
-            return {
-                "number": number,
-                "posterior": learner.posterior,
-                "monitor": monitor.account(),
-                "n_passes": learner.n_passes,
-                "memory": learner.cache.account(),
-                "moves": moves.account() if isinstance(moves, TreeEdits) else None,
-                "has_ended": has_ended,
-                "has_converged": has_converged,
-            }
-
-        record.save(monitor.n_passes, tasks.attributes, account)
-
-    return save

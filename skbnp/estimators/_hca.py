@@ -532,14 +532,10 @@ class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstim
             if posterior.n_steps > n_steps:
                 self._recent = getattr(edits, "recent", RecentRows())
 
-    def _learn_all(
-        self, posterior, rows, executor, monitor, tasks, goes_on, record
-    ) -> bool:
+    def _learn_all(self, posterior, session) -> bool:
         """Make the passes of `fit`; return whether the bound has converged."""
-        converged = super()._learn_all(
-            posterior, rows, executor, monitor, tasks, goes_on, record
-        )
-        self._warn_of_one_cloud(posterior, rows, executor)
+        converged = super()._learn_all(posterior, session)
+        self._warn_of_one_cloud(posterior, session.rows, session.executor)
         return converged
 
     def _warn_of_one_cloud(self, posterior, rows, executor) -> None:

@@ -505,13 +505,9 @@ class NestedHDP(CountModel):
             return replace(schedule, reshuffle=False)
         return replace(schedule, n_forgetting=FORGETTING_PASSES)
 
-    def _learn_all(
-        self, posterior, rows, executor, monitor, tasks, goes_on, record
-    ) -> bool:
+    def _learn_all(self, posterior, session) -> bool:
         """Make the passes of `fit`, then prune the tree."""
-        result = super()._learn_all(
-            posterior, rows, executor, monitor, tasks, goes_on, record
-        )
+        result = super()._learn_all(posterior, session)
         _prune(posterior)
         return result
 

@@ -27,6 +27,7 @@ from skbnp.estimators._saved import (
     check_number,
     check_type,
 )
+from skbnp.estimators._sessions import FitTasks
 from skbnp.inference.chains import (
     ChainMonitor,
     ChainStart,
@@ -242,7 +243,7 @@ class Sampler(
                 )
             return has_ended
 
-        tasks = _base.FitTasks(self, X, y, attributes, n_sweeps + int(not resumed))
+        tasks = FitTasks(self, X, y, attributes, n_sweeps + int(not resumed))
         with shown(self.verbose):
             monitor.report(f"samples {self._describe(data)}")
             if resumed and not chains:
@@ -326,7 +327,7 @@ class Sampler(
             }
 
         try:
-            tasks = _base.FitTasks(self, X, y, attributes, n_sweeps, "partial_fit")
+            tasks = FitTasks(self, X, y, attributes, n_sweeps, "partial_fit")
             start = self._start(goes_on)
             chain = self._make_chain(data, seed_entropy, start, number, before=before)
             run_chains(

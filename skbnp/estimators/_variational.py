@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, Self, TypedDict
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,14 +38,14 @@ from skbnp.estimators._saved import (
     check_topic_words,
     check_type,
 )
-from skbnp.inference.engine import PassLearner, StreamLearner, learn
+from skbnp.estimators._sessions import FitAccount, FitSession, FitTasks
+from skbnp.inference.engine import PassLearner, StreamLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import (
     Account,
     Monitor,
-    MonitorAccount,
     new_history,
     shown,
     thin,
@@ -74,7 +74,7 @@ from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.rows.batch import Batch
 from skbnp.utils.arrays import row_parts
 from skbnp.utils.ordering import names_by_weight
-from skbnp.utils.plain import from_plain, to_plain
+from skbnp.utils.plain import from_plain
 from skbnp.utils.random import Purpose, draw_seed_entropy, gamma_noise, stream
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
@@ -102,17 +102,6 @@ LEAST_DOCS, LEAST_TOKENS = 128, 4000
 #: take longer, and 40 to 160 in a pass over 8,000 to 135,000 documents score as well or
 #: better at the same time.
 MOST_UPDATES, MOST_DOCS = 80, 4096
-
-
-class FitAccount(TypedDict):
-    """What a file has of a fit that has not ended."""
-
-    posterior: Posterior
-    learner: dict  # not made again yet: it needs rows
-    monitor: MonitorAccount
-    has_ended: bool
-    goes_on: bool
-    has_converged: bool
 
 
 class VariationalEstimator(
@@ -195,50 +184,18 @@ class VariationalEstimator(
         """Largest number of passes of `partial_fit`."""
         return 1
 
-    def _learn_all(
-        self, posterior, rows, executor, monitor, tasks, goes_on, record
-    ) -> bool:
+    def _learn_all(self, posterior, session: FitSession) -> bool:
         """Make the passes of `fit`; return whether the bound has converged."""
-        account = None if record is None else record.account
-        if account is None:
-            around = self._around(posterior, rows, executor)
-            learner = self._make_learner(posterior, around, goes_on)
+        rows, monitor = session.rows, session.monitor
+        if session.account is None:
+            around = self._around(posterior, rows, session.executor)
+            learner = self._make_learner(posterior, around, session.goes_on)
+        elif session.account["has_ended"]:
+            return session.account["has_converged"]
         else:
-            monitor.resume(account["monitor"])
-            if account["has_ended"]:
-                return account["has_converged"]
-            learner, around = record.restored
+            learner, around = session.record.restored
             monitor.report(f"goes on after pass {monitor.n_passes}")
-        outside = posterior, *around
-
-        def save(has_ended: bool, has_converged: bool) -> None:
-            """Write the fit after a pass."""
-            if record is None:
-                return
-
-            def account() -> dict[str, Any]:
-                return {
-                    "posterior": posterior,
-                    "learner": to_plain(learner, outside),
-                    "monitor": monitor.account(),
-                    "has_ended": has_ended,
-                    "goes_on": goes_on,
-                    "has_converged": has_converged,
-                }
-
-            record.save(monitor.n_passes, tasks.attributes, account)
-
-        return learn(
-            learner,
-            monitor,
-            n_passes=self.max_iter - monitor.n_passes,
-            begin_pass=tasks.begin_pass,
-            end_pass=tasks.end,
-            save=save,
-        )
-
-    #: What a file has of a fit that has not ended.
-    _account_type: type = FitAccount
+        return session.learn(learner, around, self.max_iter - monitor.n_passes)
 
     def _record(self, rows, goes_on: bool, executor: Executor) -> Any:
         """Return the checkpoint files of the fit; None without any."""
@@ -250,7 +207,7 @@ class VariationalEstimator(
         """Return what checks the account of a file and makes the learner of it."""
 
         def restore(account: Account, before: Any) -> Any:
-            check_type("account", account, self._account_type)
+            check_type("account", account, FitAccount)
             posterior = account["posterior"]
             history = new_history(posterior.model.criterion)
             monitor = self._monitor(posterior.model, history)
@@ -276,7 +233,7 @@ class VariationalEstimator(
         return learner, around
 
     @abstractmethod
-    def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
+    def _learn_stream(self, posterior, session: FitSession) -> None:
         """Make the passes of `partial_fit`."""
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False) -> dict:
@@ -307,7 +264,7 @@ class VariationalEstimator(
             posterior = account["posterior"]
             history = new_history(model.criterion)
             self._take_names(record.estimator)
-            goes_on = account.get("goes_on", goes_on)
+            goes_on = account["goes_on"]
         elif goes_on:
             posterior, history = self._resumed(model, in_fit=True), self.history_
         else:
@@ -317,6 +274,8 @@ class VariationalEstimator(
         posterior.n_seen = max(posterior.n_seen, rows.shape[0])
         posterior.is_warm = True  # once the first passes are made
         monitor = self._monitor(model, history, tol=self.tol)
+        if account is not None:
+            monitor.resume(account["monitor"])
         converged = False
 
         def fitted() -> dict[str, Any]:
@@ -325,16 +284,15 @@ class VariationalEstimator(
 
         n_tasks = self.max_iter + self._n_further_passes(rows)
         n_tasks += int(self._needs_start(posterior))
-        tasks = _base.FitTasks(self, X, y, fitted, n_tasks)
+        tasks = FitTasks(self, X, y, fitted, n_tasks)
+        session = FitSession(rows, executor, monitor, tasks, goes_on, record)
         try:
             with executor, shown(self.verbose):
                 monitor.report(f"learns from {self._describe(rows)}")
                 if self._needs_start(posterior):
                     with tasks.start():
                         self._find_start(posterior, rows, executor, monitor)
-                has_settled = self._learn_all(
-                    posterior, rows, executor, monitor, tasks, goes_on, record
-                )
+                has_settled = self._learn_all(posterior, session)
                 converged = has_settled and not self._has_trials_left(posterior)
         finally:
             if not goes_on:
@@ -376,9 +334,10 @@ class VariationalEstimator(
 
         try:
             n_tasks = self._n_chunk_passes(rows)
-            tasks = _base.FitTasks(self, X, y, fitted, n_tasks, "partial_fit")
+            tasks = FitTasks(self, X, y, fitted, n_tasks, "partial_fit")
             with executor, shown(self.verbose):
-                self._learn_stream(posterior, rows, executor, monitor, tasks)
+                session = FitSession(rows, executor, monitor, tasks)
+                self._learn_stream(posterior, session)
         except BaseException:
             if posterior.n_steps > n_steps:
                 self.__dict__.update(fitted())
@@ -507,10 +466,11 @@ class VariationalEstimator(
 class MinibatchMixin(ABC):
     """Mixin of estimators whose `partial_fit` makes one pass of minibatches."""
 
-    def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
-        tasks.begin_pass()
-        self._learn_chunk(posterior, rows, executor, monitor)
-        tasks.end()
+    def _learn_stream(self, posterior, session: FitSession) -> None:
+        session.tasks.begin_pass()
+        given = session.rows, session.executor, session.monitor
+        self._learn_chunk(posterior, *given)
+        session.tasks.end()
 
     @abstractmethod
     def _learn_chunk(self, posterior, rows, executor, monitor) -> None:

@@ -180,17 +180,6 @@ class Rejections:
         """Remove the record of a proposal, which may be tried again."""
         self._waits.pop(key, None)
 
-    def account(self) -> list[tuple[tuple, int, int]]:
-        """Return the records, from which others continue."""
-        return [(key, *waits) for key, waits in sorted(self._waits.items())]
-
-    @classmethod
-    def resumed(cls, account: Iterable[tuple[tuple, int, int]]) -> "Rejections":
-        """Return rejections from the records of others."""
-        result = cls()
-        result._waits = {tuple(key): (until, wait) for key, until, wait in account}
-        return result
-
 
 def run_rounds(
     rounds: Iterator[tuple[float, T]],

@@ -23,7 +23,7 @@ from skbnp.inference.memory import (
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, Moves
-from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
+from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, ShardSchedule
 from skbnp.inference.shards import Broadcast
 from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_slices.chain_state import TreeChainState
@@ -31,9 +31,15 @@ from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.sample import TreeSample
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.local import Memo
-from skbnp.models.dependent_trees.memory import LastBroadcast
+from skbnp.models.dependent_trees.memory import (
+    EpochCache,
+    EpochLearner,
+    LastBroadcast,
+    RowLocalStep,
+)
 from skbnp.models.dependent_trees.moves import records
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.moves.structure import TreeEdits as EpochEdits
 from skbnp.models.dependent_trees.node_table import Drift, Naturals, NodeTable
 from skbnp.models.dependent_trees.shard_tasks import Edit, EpochGlobals
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
@@ -162,6 +168,7 @@ TREE_CORPUS = {"X": object, "size": int | None, "scale": float, "memos": list[Do
 LEARNER = get_type_hints(Learner) | {"local_step": object}
 LEARNER.pop("is_stream")
 register("learner/1", Learner, types=LEARNER)
+register("row-learner/1", EpochLearner, types=LEARNER)
 register("monitor/1", Monitor)
 register("no-moves/1", Moves)
 register("prune-unused/1", EndUnused)
@@ -170,6 +177,7 @@ register("printed-moves/1", PrintedMoves)
 register("rejections/1", Rejections)
 register("tree-edits/1", TreeEdits)
 register("online-tree-edits/1", OnlineTreeEdits)
+register("row-edits/1", EpochEdits, make=EpochEdits.restored)
 register("component-edits/1", ComponentEdits)
 register("component-rival/1", Rival)
 register("component-proposal/1", ComponentProposal)
@@ -187,6 +195,8 @@ register("hdp-mean-field-part/1", MeanFieldMemo)
 register("path-cache/1", PathCache)
 register("path-assignments/1", DocPaths)
 register("component-cache/1", RowCache)
+register("row-cache/1", EpochCache)
+register("row-local-step/1", RowLocalStep)
 register("component-assignments/1", ComponentMemo)
 register("corpus/1", Corpus, types={"X": object})  # counts, or an array
 register(
@@ -198,6 +208,7 @@ register(
 )
 register("batch-schedule/1", BatchSchedule)
 register("online-schedule/1", OnlineSchedule)
+register("shard-schedule/1", ShardSchedule)
 register("block-schedule/1", BlockSchedule)
 register("whole-schedule/1", WholeSchedule)
 register("document-weights/1", DocumentWeights)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, TypedDict
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -58,9 +58,15 @@ class RowLocalStep:
     columns of the state, if rows of the shards have others too.
     """
 
+    shards: Shards
+    n_rounds: int
+    seen: SeenWords | None
+    _last: Broadcast | None
+    _state: ref[EpochState] | None = None  # of the last broadcast
+
     def __init__(self, shards: Shards, n_rounds: int, seen: SeenWords | None = None):
         self.shards, self.n_rounds, self.seen = shards, n_rounds, seen
-        self._last: tuple[ref[EpochState] | None, Broadcast] | None = None
+        self._last = None
 
     def update_local(
         self,
@@ -73,24 +79,18 @@ class RowLocalStep:
         stats = self.shards.total(shard_tasks.update_rows, numbers, broadcast)
         return RowResult(stats, broadcast, before)
 
-    def resume(self, cache: "EpochCache") -> None:
-        """Continue in place after the newest local step in a cache."""
-        broadcasts = [sent.broadcast for sent in cache.last_broadcasts]
-        newest = max(broadcasts, key=lambda broadcast: broadcast.content.drift.step)
-        self._last = None, newest
-
     def broadcast(self, posterior: Posterior) -> Broadcast:
         """Return what the local step reads; the same state is broadcast once."""
         state, last = posterior.state, self._last
-        if last is None or last[0] is None or last[0]() is not state:
+        if last is None or self._state is None or self._state() is not state:
             table = NodeTable.of(state, posterior.model.priors)
             drift, before = Drift(), None
             if last is not None:
-                drift, before = last[1].content.drift, last[1].content.table
+                drift, before = last.content.drift, last.content.table
             drift = drift.followed_by(table, before).latest(self.n_rounds + 1)
-            broadcast = Broadcast(shard_tasks.EpochGlobals(table, drift, self.seen))
-            self._last = last = ref(state), broadcast
-        return last[1]
+            last = Broadcast(shard_tasks.EpochGlobals(table, drift, self.seen))
+            self._last, self._state = last, ref(state)
+        return last
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -99,14 +99,6 @@ class LastBroadcast:
 
     broadcast: Broadcast
     edits: tuple[shard_tasks.Edit, ...] = ()
-
-
-class CacheAccount(TypedDict):
-    """What another cache of the same rows needs to continue."""
-
-    visits: list[LastBroadcast]
-    others: EpochStats
-    is_fresh: bool
 
 
 class EpochCache(StatisticsCache):
@@ -118,10 +110,15 @@ class EpochCache(StatisticsCache):
     tree; `run` maps over work that needs no rows, in order.
     """
 
+    shards: Shards
+    others: EpochStats
+    run: Run
+    last_broadcasts: list[LastBroadcast]  # of each shard
+    _is_fresh: bool  # totals are the sum over all rows at their last step
+
     def __init__(self, shards: Shards, others: EpochStats, run: Run = map):
         self.shards, self.others, self.run = shards, others, run
-        self.last_broadcasts: list[LastBroadcast] = []  # of each shard
-        self._is_fresh = False  # totals are the sum over all rows at their last step
+        self.last_broadcasts, self._is_fresh = [], False
 
     def initial_local(self, part: Part) -> None:
         """Return nothing: shards keep their own assignments."""
@@ -173,19 +170,6 @@ class EpochCache(StatisticsCache):
                 for sent in self._groups(range(len(self.last_broadcasts)))
             }
             self.last_broadcasts = [followed_by[sent] for sent in self.last_broadcasts]
-
-    def account(self) -> CacheAccount:
-        """Return what another cache of the same rows needs to continue."""
-        return {
-            "visits": self.last_broadcasts,
-            "others": self.others,
-            "is_fresh": self._is_fresh,
-        }
-
-    def resume(self, account: CacheAccount) -> None:
-        """Continue in place from the account of another cache."""
-        self.last_broadcasts, self.others = account["visits"], account["others"]
-        self._is_fresh = account["is_fresh"]
 
     # Sums over rows -------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import update_nodes, update_sticks
 from skbnp.trees import Tree
+from skbnp.utils.plain import from_plain, to_plain
 
 PRIORS = TreePriors(0.5, 0.5, 1.0, 1.0)
 #: Node 1 has two children, node 4 one; node 3 is a leaf.
@@ -151,8 +152,7 @@ def test_a_merge_by_which_the_bound_does_not_rise_waits(monkeypatch):
     assert len(tried) == n_pairs
     assert edits.records == []
     assert learner.posterior.state is state
-    again = structure.TreeEdits(EpochMoves())
-    again.resume(edits.account())
+    again = from_plain(to_plain(edits))
     again._merge_rejected(learner_of(state, stats))
     assert len(tried) == n_pairs
     structure.TreeEdits(EpochMoves(merge="none"))._merge_rejected(learner)

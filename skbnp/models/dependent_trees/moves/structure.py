@@ -13,7 +13,6 @@ changed since. The moves of the paper are merges and births in turn, and nothing
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypedDict
 from weakref import ref
 
 import numpy as np
@@ -103,6 +102,9 @@ KINDS = ("attachment", "birth", "exchange", "merge", "reversal")
 class CompoundMoves(judging.Judge):
     """Merges with attachments and priors that follow."""
 
+    moves: EpochMoves
+    _rejections: dict[str, Rejections]
+
     def __init__(self, moves: EpochMoves):
         """Start without cached products and rejections."""
         super().__init__()
@@ -187,25 +189,29 @@ SETTLED_BIRTHS = 3
 BIRTH_SHARE = 0.1
 
 
-class EditsAccount(TypedDict):
-    """What other moves need to continue."""
-
-    n_without_birth: int
-    concentration: float
-    is_reviewed: bool
-    rejections: dict[str, list[tuple[tuple, int, int]]]
-
-
 class TreeEdits(CompoundMoves):
     """Moves of dependent trees after each pass, in the order of their kinds."""
+
+    _concentration: float
+    _n_without_birth: int
+    _is_reviewed: bool  # all parents have been judged since the tree changed last
 
     def __init__(self, moves: EpochMoves):
         """Start with all moves due, and without rejections."""
         super().__init__(moves)
         self._concentration = np.inf
         self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
-        # Whether all parents have been judged since the tree changed last.
         self._is_reviewed = False
+
+    @classmethod
+    def restored(
+        cls, moves: EpochMoves, _rejections: dict[str, Rejections], **learned: object
+    ) -> "TreeEdits":
+        """Return moves that go on from what others have learned."""
+        result = cls(moves)
+        result._rejections = {kind: _rejections[kind] for kind in KINDS}
+        vars(result).update(learned)
+        return result
 
     def end_pass(self, learner: EpochLearner, monitor: Monitor) -> bool:
         """Try moves; return whether they gain so little that the fit may converge."""
@@ -264,26 +270,6 @@ class TreeEdits(CompoundMoves):
     def _gains_little(self, learner: EpochLearner, before: float) -> bool:
         """Whether the bound is hardly larger than before the moves of a pass."""
         return self.bound(learner.posterior) - before <= SETTLED_GAIN * abs(before)
-
-    def account(self) -> EditsAccount:
-        """Return what other moves need to continue."""
-        return {
-            "n_without_birth": self._n_without_birth,
-            "concentration": self._concentration,
-            "is_reviewed": self._is_reviewed,
-            "rejections": {
-                kind: waits.account() for kind, waits in self._rejections.items()
-            },
-        }
-
-    def resume(self, account: EditsAccount) -> None:
-        """Continue in place from the account of other moves."""
-        self._n_without_birth = account["n_without_birth"]
-        self._concentration = account["concentration"]
-        self._is_reviewed = account["is_reviewed"]
-        self._rejections = {
-            kind: Rejections.resumed(account["rejections"][kind]) for kind in KINDS
-        }
 
     # Kinds of moves -------------------------------------------------------------------
 
