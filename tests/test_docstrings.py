@@ -26,9 +26,9 @@ SLOW = (
     "skbnp.estimators._gibbs_nested_crp",
     "skbnp.estimators._hca",
     "skbnp.estimators._nested_crp",
-    "skbnp.inspection._epochs",
     "skbnp.inspection._over_time",
-    "skbnp.inspection._consensus",
+    "skbnp.inspection._over_time",
+    "skbnp.inspection._compared",
 )
 PUBLIC_MODULES = [
     "skbnp",

@@ -1,25 +1,30 @@
 """Looking at fitted topic models: terms, documents, a printed account, figures."""
 
-from skbnp.inspection._alignment import Alignment, align_components
-from skbnp.inspection._consensus import (
+from skbnp.inspection._compared import (
+    Alignment,
     Consensus,
     Stability,
+    align_components,
     consensus_components,
     stability,
 )
-from skbnp.inspection._displays import HistoryDisplay
-from skbnp.inspection._epochs import EpochTreeDisplay
 from skbnp.inspection._exchange import to_anndata, to_arviz, to_lda, to_pyldavis
 from skbnp.inspection._groups import TopicGroups as TopicGroups
-from skbnp.inspection._groups import topic_groups
-from skbnp.inspection._groups_display import TopicGroupsDisplay
+from skbnp.inspection._groups import TopicGroupsDisplay, topic_groups
+from skbnp.inspection._history import (
+    ComponentsPosteriorDisplay,
+    HistoryDisplay,
+    TopicTraceDisplay,
+)
 from skbnp.inspection._lineage import LineageDisplay
 from skbnp.inspection._names import set_topic_names, topics_to_frame
-from skbnp.inspection._over_time import emerging_topics, topics_over_time
-from skbnp.inspection._posterior import ComponentsPosteriorDisplay, TopicTraceDisplay
+from skbnp.inspection._over_time import (
+    EpochTreeDisplay,
+    emerging_topics,
+    topics_over_time,
+)
 from skbnp.inspection._report import report
-from skbnp.inspection._shares import TopicShares, topic_shares
-from skbnp.inspection._shares_display import TopicSharesDisplay
+from skbnp.inspection._shares import TopicShares, TopicSharesDisplay, topic_shares
 from skbnp.inspection._summary import summary
 from skbnp.inspection._terms import top_documents, top_terms, word_intrusion
 from skbnp.inspection._terms_display import TopicTermsDisplay

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.decomposition import LatentDirichletAllocation
 
 from skbnp.utils import fitted as read
+from skbnp.utils.lazy import import_optional
 from skbnp.utils.mixing import FEWEST, has_mixed
 from skbnp.utils.validation import check_counts, validate_params
 
@@ -261,13 +262,7 @@ def to_anndata(
                 f"layer must be None where X is no AnnData, got {layer!r} and a "
                 f"{type(X).__name__}."
             )
-        try:
-            from anndata import AnnData
-        except ImportError as error:
-            raise ImportError(
-                "An AnnData of rows needs anndata; install it with "
-                "`pip install anndata`, or pass an AnnData."
-            ) from error
+        anndata = import_optional("anndata", "An AnnData needs anndata", "anndata")
     elif layer is not None and layer not in X.layers:
         raise ValueError(
             f"layer must be one of {sorted(X.layers)[:10]}, got {layer!r}."
@@ -281,7 +276,7 @@ def to_anndata(
     shares = shares.compute() if hasattr(shares, "compute") else shares
     weights, distr = read.topics(estimator)
     names = read.topic_names(estimator, len(weights))
-    adata = X if is_given else AnnData(counts)
+    adata = X if is_given else anndata.AnnData(counts)
     adata.obsm[f"X_{key}"] = shares
     adata.varm[key] = np.ascontiguousarray(np.asarray(read.in_memory(distr)).T)
     adata.uns[key] = {
@@ -333,12 +328,7 @@ def to_arviz(estimator: BaseEstimator) -> Any:
     try:
         import arviz_base
     except ImportError:
-        try:
-            import arviz
-        except ImportError as error:
-            raise ImportError(
-                "Data of ArviZ need it; install it with `pip install arviz-base`."
-            ) from error
+        arviz = import_optional("arviz", "Data of ArviZ need it", "arviz-base")
         return arviz.from_dict(**groups)
     return arviz_base.from_dict(groups)
 

@@ -2,7 +2,7 @@
 
 import textwrap
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,10 +11,19 @@ from numpy.typing import ArrayLike
 from skbnp.components.topic_evidence import TopicCounts
 from skbnp.components.topic_groups import Grouping, group_topics
 from skbnp.inference.executor import Executor
+from skbnp.inspection._displays import (
+    COLOURS,
+    FONT,
+    GREY,
+    MARGIN,
+    MAX_WIDTH,
+    Display,
+)
 from skbnp.inspection._names import rank_topics
 from skbnp.inspection._terms import (
     LEAST_TOKENS,
     UNIT_TOL,
+    columns_by_relevance,
     doc_counts,
     doc_shares,
     relevant_terms,
@@ -27,7 +36,6 @@ from skbnp.utils.typing import Array, Ints, MatrixLike
 from skbnp.utils.validation import (
     POSITIVE,
     at_least,
-    check_array,
     check_counts,
     validate_params,
 )
@@ -115,7 +123,7 @@ def left_out(groups: "TopicGroups", sections: list[Section]) -> str:
     return f"and {counted(n, 'lighter group')}, {weight:.1f} %" if n else ""
 
 
-def shortened(start: str, terms: list[str] | None = None) -> str:
+def joined(start: str, terms: list[str] | None = None) -> str:
     """Join as many terms as fit into a line."""
     if terms is None:
         start, _, rest = start.partition(": ")
@@ -231,10 +239,10 @@ class TopicGroups:
         sections = fold(self, n_lines)
         for section in sections:
             if not self._is_one:
-                lines.append(shortened(heading(self, section)))
+                lines.append(joined(heading(self, section)))
             for k in section.shown:
                 start = f"{self.topic_ids[k]:5}  {100 * self.topic_weights[k]:5.1f} %  "
-                lines.append(shortened(start, self.topic_terms[k]))
+                lines.append(joined(start, self.topic_terms[k]))
             if len(section.hidden):
                 lines.append(" " * 16 + rest_of(self, section.hidden))
         if more := left_out(self, sections):
@@ -347,11 +355,15 @@ def topic_groups(
     >>> groups.n_groups, groups.labels
     (2, array([1, 1, 1, 0, 0, 0]))
     """
-    is_model = hasattr(estimator, "components_") or hasattr(estimator, "get_params")
-    model = read.fitted_model(estimator) if is_model else None
-    components = _components(estimator, model)
-    X = read.documents_of(X)
-    counts, unit = _counts(estimator, model, components, X, doc_topic)
+    model, X = read.fitted_model(estimator), read.documents_of(X)
+    if hasattr(model, "tree_"):
+        raise TypeError(
+            f"estimator must be a flat model, {type(model).__name__} has a tree: "
+            "TopicTreeDisplay draws it, `tree_.to_text` prints it."
+        )
+    distr = read.distributions(estimator)
+    names = read.column_names(estimator, distr.shape[1], feature_names)
+    counts, unit = _counts(estimator, model, X, doc_topic)
     tokens = np.asarray(counts.sum(axis=0)).ravel()
     used = np.flatnonzero(tokens)
     if len(used) == 0:
@@ -364,7 +376,7 @@ def topic_groups(
     counts = sp.csr_array(counts[:, used])
     result = group_topics(TopicCounts.of(counts[np.diff(counts.indptr) > 0]), n_groups)
     weights = tokens / tokens.sum()
-    if model is not None:
+    if not read.is_array(estimator):
         weights = rank_topics(estimator, X if doc_topic is None else None).shares
     n_rows = int((np.diff(counts.indptr) > 0).sum())
     message = _message(result, n_rows, unit, n_groups, len(tokens) - len(used))
@@ -373,12 +385,12 @@ def topic_groups(
     n_found, n = int(labels.max()) + 1, len(tokens)
     whole = np.full(n, -1)
     whole[used] = labels
-    distr = components / np.maximum(components.sum(axis=1, keepdims=True), 1e-300)
     means, sums = np.zeros((n_found, distr.shape[1])), np.zeros(n_found)
     np.add.at(means, labels, np.maximum(weights[used], 1e-300)[:, None] * distr[used])
     np.add.at(sums, labels, weights[used])
     means /= means.sum(axis=1, keepdims=True)
-    names = _names(estimator, model, distr.shape[1], feature_names)
+    overall = (sums / sums.sum() if sums.any() else np.ones_like(sums)) @ means
+    columns = columns_by_relevance(means, overall, n_terms, RELEVANCE)
     tree = _with_unused(result.merges, used, n)
     gains = np.append(result.gains, np.zeros(n - len(used)))
     return TopicGroups(
@@ -386,53 +398,21 @@ def topic_groups(
         n_groups=n_found,
         weights=sums,
         components=means,
-        terms=_relevant(means, sums, names, n_terms),
+        terms=[names[of].tolist() for of in columns],
         linkage=tree * [1.0, 1.0, 1.0 / n_rows, 1.0],
         gains=gains / n_rows,
         gain=0.0 if one else result.gain / n_rows,
         concentrations=(result.outer, result.inner),
         message=message,
         topic_weights=weights,
-        topic_ids=np.arange(n) if model is None else read.topic_numbers(model, n),
+        topic_ids=read.topic_numbers(model, n),
         topic_terms=relevant_terms(estimator, names, n_terms),
     )
 
 
-def _components(estimator: Any, model: Any) -> Array:
-    """Return topics as an array, (K, V)."""
-    if model is None:
-        components = check_array(estimator, accept_sparse="csr", input_name="estimator")
-    elif hasattr(model, "tree_"):
-        raise TypeError(
-            f"estimator must be a flat model, {type(model).__name__} has a tree: "
-            "TopicTreeDisplay draws it, `tree_.to_text` prints it."
-        )
-    else:
-        components = read.fitted(model, "components_")
-    components = np.asarray(read.in_memory(components), dtype=np.float64)
-    if components.min() < 0.0:
-        raise TypeError(
-            f"estimator must have non-negative topics, got {components.min():g}."
-        )
-    return components
-
-
-def _names(estimator, model, n_features, feature_names):
-    """Return the names of columns, from the model or as given."""
-    if model is not None:
-        return read.column_names(estimator, n_features, feature_names)
-    names = [f"column {j}" for j in range(n_features)]
-    names = names if feature_names is None else list(feature_names)
-    if len(names) != n_features:
-        raise ValueError(
-            f"feature_names must be a sequence of {n_features} names, one for each "
-            f"column of the topics, got {len(names)}."
-        )
-    return np.array([str(name) for name in names], dtype=object)
-
-
-def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, str]:
+def _counts(estimator, model, X, doc_topic) -> tuple[sp.csr_array, str]:
     """Return expected tokens of topics in documents, or in terms without these."""
+    components = np.asarray(read.in_memory(model.components_), dtype=np.float64)
     n = len(components)
     if doc_topic is not None:
         given = check_counts(doc_topic, name="doc_topic", whom="topic_groups")
@@ -450,7 +430,7 @@ def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, s
                 "document."
             )
         if X is not None:
-            rows = X if model is None else read.model_rows(estimator, X)
+            rows = read.model_rows(estimator, X)
             totals = check_counts(rows, whom="topic_groups").sum(axis=1)
             if len(totals) != len(sums):
                 raise ValueError(
@@ -461,10 +441,8 @@ def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, s
             given = sp.csr_array(sp.diags_array(scale) @ given)
         return _without_traces(given), "document"
     if X is not None:
-        if model is None:
-            given = _folded_in(components, X)
-        else:
-            given = counts_of(model, read.model_rows(estimator, X))
+        rows, has_own = read.model_rows(estimator, X), hasattr(model, "transform")
+        given = counts_of(model, rows) if has_own else _folded_in(components, rows)
         return _without_traces(given), "document"
     prior = getattr(model, "topic_word_prior_", 0.0)
     if components.sum(axis=1).max() < 1.0 + UNIT_TOL:
@@ -536,20 +514,6 @@ def _ordered(labels, weights) -> Ints:
     return np.argsort(order)[labels]
 
 
-def _relevant(means: Array, weights: Array, names, n: int) -> list[list[str]]:
-    """Terms of each group by relevance, most relevant first."""
-    total = weights.sum()
-    overall = (weights / total if total > 0.0 else np.ones_like(weights)) @ means
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lift = np.log(means) - np.log(overall)
-        relevance = RELEVANCE * np.log(means) + (1.0 - RELEVANCE) * lift
-    relevance[means == 0.0] = -np.inf
-    return [
-        [str(names[j]) for j in largest(row, n) if row[j] > -np.inf]
-        for row in relevance
-    ]
-
-
 def _with_unused(tree: Array, used: Ints, n: int) -> Array:
     """Extend a linkage to rows of `components_`; topics without tokens join last."""
     m = len(used)
@@ -561,3 +525,236 @@ def _with_unused(tree: Array, used: Ints, n: int) -> Array:
     sizes = m + 1.0 + np.arange(len(rest))
     pairs = np.sort([rest, others], axis=0)
     return np.vstack([tree, np.column_stack([*pairs, np.full(len(rest), top), sizes])])
+
+
+#: In sizes of the type: a line, more above a heading, the indent of topics, the key.
+LEADING, SPACE, INDENT, KEY = 1.5, 0.6, 1.5, 1.5
+#: The least size of type, and the share of the width that merges have.
+SMALLEST, SHARE = 5.0, 0.22
+#: Largest width of merges on a page, in sizes of the type.
+WIDEST = 12.0
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TopicGroupsDisplay(Display):
+    """The topics of a flat fit in groups: what they are about, and how they merge.
+
+    Best made with :meth:`from_estimator`. Each group has a colour, a line of the terms
+    that tell it apart, and its heaviest topics below, with their numbers and weights.
+    The tree on the left merges groups of several topics: the farther to the left, the
+    less a merge gains. :func:`scipy.cluster.hierarchy.dendrogram` draws that of all
+    topics, from the `linkage` of the groups.
+
+    Parameters
+    ----------
+    groups : TopicGroups
+        What :func:`topic_groups` returns.
+
+    Attributes
+    ----------
+    texts_ : list of matplotlib Text
+        The lines, from the top.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
+
+    See Also
+    --------
+    topic_groups : The groups themselves; prints the same outline.
+    TopicTreeDisplay : Draws models that are trees.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from skbnp.inspection import TopicGroupsDisplay, topic_groups
+    >>> rng = np.random.default_rng(0)
+    >>> topics = rng.dirichlet(np.full(30, 0.1), size=6)
+    >>> shares = np.zeros((200, 6))
+    >>> shares[:100, :3] = rng.dirichlet([1, 1, 1], size=100)
+    >>> shares[100:, 3:] = rng.dirichlet([1, 1, 1], size=100)
+    >>> groups = topic_groups(topics, doc_topic=rng.poisson(50 * shares))
+    >>> display = TopicGroupsDisplay(groups=groups).plot()
+    >>> len(display.texts_)
+    8
+    >>> plt.show()
+    """
+
+    groups: TopicGroups
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        feature_names=None,
+        *,
+        X=None,
+        n_groups=None,
+        n_lines=20,
+        ax=None,
+    ) -> Self:
+        """Group the topics of a fitted model and draw the groups.
+
+        Parameters
+        ----------
+        estimator : fitted topic model, Pipeline that ends in one, or array-like
+            As in :func:`topic_groups`.
+        feature_names : array-like of str of shape (n_features,), default=None
+            As in :func:`top_terms`.
+        X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
+                default=None
+            Documents, as in :func:`topic_groups`.
+        n_groups : int, default=None
+            Number of groups; `None` finds it by the evidence.
+        n_lines : int, default=20
+            Lines at most, 4 or more.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; type shrinks where they are too small for it. `None` makes
+            a figure of fitting size.
+
+        Returns
+        -------
+        display : TopicGroupsDisplay
+            The drawn display.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        groups = topic_groups(estimator, X, n_groups, feature_names=feature_names)
+        return cls(groups=groups).plot(ax, n_lines=n_lines)
+
+    @validate_params({"n_lines": [LINES]})
+    def plot(self, ax=None, *, n_lines=20) -> Self:
+        """Draw the outline.
+
+        Parameters
+        ----------
+        ax, n_lines : matplotlib Axes, int
+            As in :meth:`from_estimator`; lighter topics, then lighter groups are left
+            out.
+
+        Returns
+        -------
+        display : TopicGroupsDisplay
+            This object.
+        """
+        lines = self._lines(n_lines)
+        height = KEY + sum(LEADING + SPACE * line.is_heading for line in lines)
+        self._begin(ax)
+        size = FONT
+        if ax is None:
+            self._resize((MAX_WIDTH - 2 * MARGIN, height * FONT / 72))
+        else:
+            size = min(FONT, self._room()[1] / height)
+        self._draw(lines, max(size, SMALLEST))
+        return self
+
+    def _lines(self, n_lines):
+        """List the lines of the outline: text, color, topic."""
+        groups, sections = self.groups, fold(self.groups, n_lines)
+        message = textwrap.wrap(groups.message, WIDTH)
+        lines = [Line(part, [], GREY, -1, False) for part in message]
+        _, order = self._merges([section.group for section in sections])
+        sections.sort(key=lambda section: [*order, -1].index(section.group))
+        for i, section in enumerate(sections):
+            color = GREY if section.group < 0 else COLOURS[i % len(COLOURS)]
+            start, _, terms = heading(groups, section).partition(": ")
+            words = terms.split(", ") if terms else []
+            if not groups._is_one:
+                lines.append(Line(start, words, color, section.group, True))
+            for k in section.shown:
+                start = f"{groups.topic_ids[k]}, {100 * groups.topic_weights[k]:.1f} %"
+                lines.append(
+                    Line(start, groups.topic_terms[k], color, section.group, False)
+                )
+            if len(section.hidden):
+                rest = rest_of(groups, section.hidden)
+                lines.append(Line(rest, [], color, section.group, False))
+        if more := left_out(groups, sections):
+            lines.append(Line(more, [], GREY, -1, True))
+        return lines
+
+    def _draw(self, lines, size):
+        """Draw the lines of the outline, and the tree of merges."""
+        ax = self.ax_
+        width = self._extent[0]
+        left = min(SHARE * width, WIDEST * size)
+        places: dict[int, tuple] = {}  # of groups: y of the first line and the last
+        y, self.texts_ = 0.0, []
+        for line in lines:
+            y += SPACE * line.is_heading
+            middle = y + LEADING / 2
+            y += LEADING
+            x = left + (0.5 if line.is_heading else 0.5 + INDENT) * size
+            weight, color = "bold" if line.is_heading else "normal", line.color
+            if not line.is_heading:
+                color = "black" if line.terms else GREY
+            texts = [line.start]
+            for i, term in enumerate(line.terms):
+                texts.append(texts[-1] + (", " if i else ": ") + term)
+            wide = size * (1.1 if line.is_heading else 1.0)
+            text = self._longest(texts, width - x, wide)
+            style = {"color": color, "size": size, "weight": weight}
+            self.texts_.append(self._write(x / width, middle, text, **style))
+            if line.group >= 0:
+                first = places.get(line.group, (middle,))[0]
+                places[line.group] = first, middle, line.color
+        ax.set_ylim(y + KEY, 0.0)
+        self._draw_merges(places, left / width, size)
+
+    def _merges(self, groups):
+        """Return merges of shown groups, (one, other, height), and their order.
+
+        The members of a merge are lists of groups, the heavier first.
+        """
+        ends = {k: [g] for k, g in enumerate(self.groups.labels.tolist())}
+        n, merges = len(ends), []
+        for row, (first, other, height, _) in enumerate(self.groups.linkage):
+            one, two = (ends.pop(int(i)) for i in (first, other))
+            one, two = ([g for g in part if g in groups] for part in (one, two))
+            if one and two and one != two:
+                heavy = sorted(
+                    (one, two), key=lambda part: -self.groups.weights[part].sum()
+                )
+                merges.append((*heavy, height))
+                ends[n + row] = [*heavy[0], *heavy[1]]
+            else:
+                ends[n + row] = one or two
+        return merges, ends[n + len(self.groups.linkage) - 1] if n > 1 else list(groups)
+
+    def _draw_merges(self, places, share, size):
+        """Draw the tree of merges of shown groups, its root on the left."""
+        ax, style = self.ax_, {"lw": 1.2 * size / FONT, "solid_joinstyle": "miter"}
+        merges, _ = self._merges(list(places))
+        top = max((height for *_, height in merges), default=0.0)
+        ends = {(g,): (0.0, place[0]) for g, place in places.items()}
+        for one, two, height in merges:
+            (x0, y0), (x1, y1) = ends[tuple(one)], ends[tuple(two)]
+            ax.plot([x0, height, height, x1], [y0, y0, y1, y1], color=GREY, **style)
+            ends[tuple(one + two)] = height, (y0 + y1) / 2
+        for middle, last, color in places.values():
+            ax.plot([0.0, 0.0], [middle, last], color=color, **style)
+        ax.set_axis_off()
+        top = top or 1.0
+        ax.set_xlim(1.04 * top, 1.04 * top - 1.04 * top / share)
+        if merges:
+            unit = 10.0 ** np.floor(np.log10(top))
+            unit *= max(step for step in (1, 2, 5) if step * unit <= top)
+            y = ax.get_ylim()[0] - LEADING / 2
+            ax.plot([0.0, unit], [y, y], color=GREY, **style)
+            noun = "nat" if unit == 1.0 else "nats"
+            what = f"this length: {unit:g} {noun} of gain per document"
+            self._write(
+                share + 0.5 * size / self._extent[0], y, what, color=GREY, size=size
+            )
+
+
+class Line(NamedTuple):
+    """A line of the outline."""
+
+    start: str
+    terms: list[str]
+    color: str
+    group: int  # -1: none
+    is_heading: bool

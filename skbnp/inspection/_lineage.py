@@ -5,7 +5,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from skbnp.inspection._chains import best_sample
 from skbnp.inspection._displays import (
     BLUE,
     FONT,
@@ -14,11 +13,12 @@ from skbnp.inspection._displays import (
     VERMILION,
     Display,
     legend,
+    mark,
     shortened,
 )
-from skbnp.inspection._terms import terms_of
+from skbnp.inspection._terms import top_terms
 from skbnp.utils import fitted as read
-from skbnp.utils.fitted import fitted, fitted_model
+from skbnp.utils.mixing import best_sample
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import POSITIVE, validate_params
 
@@ -153,10 +153,10 @@ def connectors(lanes, row, last_step, shift):
 
 def history_of(estimator):
     """Return the log of topics, the step of those shown, and their chain."""
-    model, lineage = fitted_model(estimator), fitted(estimator, "lineage_")
+    model, lineage = read.fitted_model(estimator), read.fitted(estimator, "lineage_")
     best = best_sample(model)
     if best is None:
-        steps = fitted(estimator, "history_")["step"]
+        steps = read.fitted(estimator, "history_")["step"]
         return lineage, max([*steps, lineage[-1].step]), 0
     return lineage, max(best.step, lineage[-1].step), best.chain
 
@@ -352,23 +352,22 @@ class LineageDisplay(Display):
         components = read.fitted(estimator, "components_")
         living = read.fitted(estimator, "component_ids_").tolist()
         names = read.column_names(estimator, components.shape[1], feature_names)
+        shares = read.token_shares(estimator)
+
+        def by_id(values):
+            return dict(zip(living, values, strict=True))
+
+        is_tree = hasattr(read.fitted_model(estimator), "tree_")
         display = cls(
             lineage=lineage,
             ids=(),
             last_step=last_step,
-            final_terms={
-                name: terms_of(topic, names, n_terms)
-                for name, topic in zip(living, components, strict=True)
-            },
+            final_terms=by_id(top_terms(estimator, feature_names, n_terms)),
             terms=None if terms is None else recorded(terms, names, n_terms, chain),
+            rows=by_id(range(len(living))) if is_tree else None,
+            names=by_id(read.topic_names(estimator, len(living))),
+            weights=by_id(shares.tolist()),
         )
-        display.names = dict(
-            zip(living, read.topic_names(estimator, len(living)), strict=True)
-        )
-        if hasattr(read.fitted_model(estimator), "tree_"):
-            display.rows = {name: row for row, name in enumerate(living)}
-        shares = read.token_shares(estimator)
-        display.weights = dict(zip(living, shares.tolist(), strict=True))
         if ids is None:
             heaviest = largest(shares, len(living))
             display._choose([living[k] for k in heaviest], n_components)
@@ -468,10 +467,8 @@ class LineageDisplay(Display):
         time = TIME if self.terms is None else max(TIME, LISTS * text)
         width = max(WIDTH, SIDE + time + text + MARGIN)
         lanes = n_lanes * self._lane_height * FONT / 72
-        height = FOOT + lanes + HEAD
-        self.figure_.set_size_inches(width, height)
-        inside = 1.0 - (SIDE + MARGIN) / width
-        self.ax_.set_position((SIDE / width, FOOT / height, inside, lanes / height))
+        inside = width - SIDE - MARGIN, lanes
+        self._resize(inside, left=SIDE, bottom=FOOT, top=HEAD)
 
     def _fitting_size(self, n_lanes, texts):
         """Return the font size that fits given axes."""
@@ -512,18 +509,12 @@ class LineageDisplay(Display):
 
     def _draw_lanes(self, lanes, row_of_id, fontsize):
         """Draw lanes and connectors."""
-        from matplotlib.lines import Line2D
-
         ax = self.ax_
         kinds: dict[str, Any] = {}  # how the legend shows each
         shift = APART * np.diff(ax.get_xlim()).item() / self._extent[0]
         given = lanes, row_of_id, self.last_step, shift
         begins, ends, returns, edges = connectors(*given)
-        hollow: dict[str, Any] = {
-            "ls": "",
-            "markersize": 5.0,
-            "markerfacecolor": "white",
-        }
+        hollow = {"ls": "", "markersize": 5.0, "markerfacecolor": "white"}
         for lane in lanes:
             y, lives = row_of_id[lane.id], lane.end is None
             color, x = BLUE if lives else GREY, [begins[lane.id], ends[lane.id]]
@@ -557,7 +548,7 @@ class LineageDisplay(Display):
                 ax.plot(x, target, tip, color=VERMILION, zorder=2.3, markersize=5.0)
                 kinds[kind] |= {"marker": "v", "markersize": 5.0}
         if kinds:
-            handles = [Line2D([], [], label=kind, **kinds[kind]) for kind in kinds]
+            handles = [mark(kind, **kinds[kind]) for kind in kinds]
             style = {"borderaxespad": 0.1, "ncols": len(kinds)}
             legend(self.ax_, handles, "lower left", (0.0, 1.0), fontsize, **style)
 
@@ -574,7 +565,7 @@ class LineageDisplay(Display):
         dx, dy = (PAD, 0.0) if final else (0.0, -BELOW)
         for number, line in enumerate(text.split("\n")):
             offset = dx * fontsize, (dy - number * LEADING) * fontsize
-            self._label(line, (step, y), offset, fontsize, 0.15)
+            self._label(line, (step, y), offset, fontsize)
 
     def _write_terms(self, lanes, row_of_id, final, fontsize):
         """Write terms of lanes below them, where they change and fit."""

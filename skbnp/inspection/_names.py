@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, rel_entr
 from sklearn.base import BaseEstimator
 
-from skbnp.inspection._over_time import _pandas
 from skbnp.inspection._terms import (
     doc_shares,
     relevant_terms,
@@ -19,6 +18,7 @@ from skbnp.inspection._terms import (
     without_negligible,
 )
 from skbnp.utils import fitted as read
+from skbnp.utils.lazy import import_pandas
 from skbnp.utils.ordering import largest
 from skbnp.utils.typing import Array, Flags, Ints
 from skbnp.utils.validation import POSITIVE, validate_params
@@ -39,6 +39,10 @@ class Ranking:
     order: Ints  # most informative first; topics of most documents last
     is_common: Flags  # whether in more than half of the documents
     examples: Ints  # row of the most typical document; -1 if there is none
+
+    def heaviest(self, n: int) -> Ints:
+        """Return the `n` topics of the largest shares, the most informative first."""
+        return self.order[np.isin(self.order, largest(self.shares, n))]
 
 
 def rank_topics(estimator: Any, X: Any = None, epochs: Any = None) -> Ranking:
@@ -278,7 +282,7 @@ def topics_to_frame(
     0      0          1  [rain, snow]
     1      1          0   [sun, rain]
     """
-    pd = _pandas()
+    pd = import_pandas()
     _, distr = read.topics(estimator)
     names, n = read.column_names(estimator, distr.shape[1], feature_names), len(distr)
     X = read.documents_of(X)

@@ -17,10 +17,8 @@ from sklearn.base import BaseEstimator
 
 from skbnp.inspection._displays import shortened
 from skbnp.inspection._groups import counted
-from skbnp.inspection._names import rank_topics
 from skbnp.inspection._shares import topic_shares
-from skbnp.inspection._summary import MAX_TOPICS, n_rows_of, sections_of, texts_of
-from skbnp.inspection._summary_facts import facts_of
+from skbnp.inspection._summary import Account, n_rows_of, texts_of
 from skbnp.inspection._terms import (
     leading,
     relevant_terms,
@@ -31,7 +29,6 @@ from skbnp.inspection._terms import (
 from skbnp.inspection._tokens import TopicText
 from skbnp.utils import fitted as read
 from skbnp.utils.archive import written
-from skbnp.utils.ordering import largest
 from skbnp.utils.validation import POSITIVE, validate_params
 
 STYLE = """
@@ -228,12 +225,12 @@ def report(
     X, shown_as = texts_of(X, documents)
     n_rows = n_rows_of(X)
     texts = shown_as if documents is None else None
-    account = _Account(estimator, X, feature_names, n_components, epochs)
+    account = _Page(estimator, X, feature_names, n_components, epochs)
     model, noun = account.model, account.noun
     heading = title or f"Topics of {type(model).__name__}"
     cards = account.cards(n_terms, n_documents, shown_as, texts)
     sections = {
-        "facts": ("Fit", [*account.warnings(), account.facts()]),
+        "facts": ("Fit", account.fit()),
         "themes": ("Themes", account.themes()),
         "topics": (f"{noun.capitalize()}s", [cards]),
         "uncertainty": ("Uncertainty", account.uncertainty()),
@@ -241,7 +238,7 @@ def report(
         "settings": ("Settings", account.settings()),
     }
     links = "".join(f'<a href="#{key}">{sections[key][0]}</a>' for key in sections)
-    n_shown = f"{len(account.shown)} of {len(account.weights)} {noun}s described"
+    n_shown = f"{len(account.shown)} of {len(account.shares)} {noun}s described"
     parts = [
         f"<h1>{escape(heading)}</h1>",
         paragraph(f"{counted(n_rows, account.row)}, {n_shown}"),
@@ -254,63 +251,36 @@ def report(
     return path
 
 
-class _Account:
-    """Contents of the report of a fit, section by section."""
+class _Page(Account):
+    """Contents of the page of a fit, section by section."""
 
     def __init__(self, estimator, X, feature_names, n_components, epochs):
         """Compute what all sections read."""
-        self.estimator, self.X, self.epochs = estimator, X, epochs
+        super().__init__(estimator, X, feature_names, n_components, epochs)
         self.feature_names = feature_names
-        self.model = read.fitted_model(estimator)
-        self.noun = read.noun_of(self.model)
-        self.row = "document" if read.unit_of(self.model) == "token" else "row"
-        _, self.distr = read.topics(estimator)
+        self.row = "document" if self.unit == "token" else "row"
         self.has_shares = not hasattr(self.model, "inverse_transform")
-        self.ranking = rank_topics(estimator, X, epochs)
-        self.weights = self.ranking.shares
-        self.names = read.column_names(estimator, self.distr.shape[1], feature_names)
-        self.numbers = read.topic_numbers(estimator, len(self.weights))
-        self.called = read.topic_names(estimator, len(self.weights))
-        n_active = int(getattr(self.model, "n_active_components_", len(self.weights)))
-        n_shown = n_components or min(n_active, MAX_TOPICS)
-        shown, order = largest(self.weights, n_shown), self.ranking.order
-        self.shown = order[np.isin(order, shown)]
-        self.of_fit = facts_of(estimator, len(self.weights), len(self.names), X)
-        self.shares: Any = None
+        self.intervals: Any = None
         if self.has_shares:
-            rows = X.shape[0] if hasattr(X, "shape") else len(X)
+            labels = ["0"] * n_rows_of(X)
             of = {"confidence": CONFIDENCE, "merge_similarity": 1.0, "epochs": epochs}
-            self.shares = topic_shares(estimator, X, ["0"] * rows, feature_names, **of)
+            self.intervals = topic_shares(estimator, X, labels, feature_names, **of)
 
     def name(self, k) -> str:
         name = f"{self.noun.capitalize()} {self.numbers[k]}"
         return f"{name}: {self.called[k]}" if self.called[k] else name
 
-    def facts(self) -> str:
-        facts = self.of_fit
-        rows = (f"<th>{escape(name)}</th>{cell(facts[name])}" for name in facts)
-        return table({}, rows, "facts")
-
-    def warnings(self) -> list[str]:
-        """Return sentences on why the fit is not to be trusted as it is."""
-        result = []
-        is_open = read.is_stream(self.model)
-        if getattr(self.model, "converged_", True) is False and not is_open:
-            result.append("The fit has not converged: increase max_iter.")
-        r_hats = re.findall(r"[\d.]+|inf", self.of_fit.get("R-hat", ""))
-        result += [
-            f"The chains disagree: R-hat is {text}, and should be near 1. "
-            "Increase max_iter."
-            for text in r_hats
-            if float(text) > 1.1
-        ][:1]
-        return [paragraph(text, "warning") for text in result]
+    def fit(self) -> list[str]:
+        """Return the section of cautions and facts."""
+        parts = [paragraph(text, "warning") for text in self.cautions]
+        for heading, facts in self.facts_by_heading().items():
+            rows = (f"<th>{escape(name)}</th>{cell(facts[name])}" for name in facts)
+            parts += [f"<h3>{heading}</h3>", table({}, rows, "facts")]
+        return parts
 
     def themes(self) -> list[str]:
         """Return the section of groups of topics."""
-        parts = []
-        X = None if self.epochs is not None else self.X
-        sections = sections_of(self.estimator, X, self.names, self.ranking, self.shown)
+        parts, sections = [], self.groups()
         for title, rows in sections:
             links = ", ".join(map(self._link, rows))
             head = title.strip() or f"All {self.noun}s"
@@ -330,19 +300,19 @@ class _Account:
 
     def cards(self, n_terms, n_documents, shown_as, texts) -> str:
         """Return the section of topics with terms and documents."""
-        best = own = np.full((len(self.weights), 0), -1)
+        best = own = np.full((len(self.shares), 0), -1)
         if self.has_shares:
             given = self.estimator, self.X, n_documents
             best, own = top_documents(*given, epochs=self.epochs, return_shares=True)
         relevant: list[list[str]] = []
-        if read.unit_of(self.model) != "row":
+        if self.unit != "row":
             names, n = self.feature_names, min(n_terms, 6)
             relevant = relevant_terms(self.estimator, names, n)
         cards = []
         for k in self.shown:
             parts = [
                 f"<h3>{escape(self.name(k))}</h3>",
-                paragraph(f"share {100 * self.weights[k]:.1f} %"),
+                paragraph(f"share {100 * self.shares[k]:.1f} %"),
                 self._terms(k, n_terms),
             ]
             parts += [paragraph(f"Its own: {', '.join(of)}") for of in relevant[k:][:1]]
@@ -388,10 +358,10 @@ class _Account:
         parts = []
         posterior = getattr(self.model, "n_components_posterior_", None)
         if posterior:
-            number = escape(self.of_fit[f"{self.noun}s"])
+            number = escape(self.facts[f"{self.noun}s"])
             text = f"The number of {self.noun}s in sweeps of the chains is: {number}."
             parts.append(f"<p>{text}</p>")
-        if self.shares is None:
+        if self.intervals is None:
             text = "Rows have coordinates, not shares: there are no intervals."
             return [*parts, f"<p>{text}</p>"]
         what = "kept samples and documents"
@@ -402,7 +372,7 @@ class _Account:
             f"{CONFIDENCE:.0%} interval by bootstrap over {what}.</p>"
         )
         mean, low, high = (
-            getattr(self.shares, of)[0] for of in ("mean", "low", "high")
+            getattr(self.intervals, of)[0] for of in ("mean", "low", "high")
         )
         limits = np.nan_to_num(np.array([low, high]))
         most = max(limits[1][self.shown].max(initial=0.0), mean[self.shown].max())
@@ -422,15 +392,15 @@ class _Account:
         model = self.model
         kind, reference = _described(model)
         name, columns = type(model).__name__, len(self.names)
-        learned = f"{self.of_fit[self.noun + 's']} {self.noun}s"
+        learned = f"{self.facts[self.noun + 's']} {self.noun}s"
         if hasattr(model, "samples_"):
-            n = len(self.weights)
+            n = len(self.shares)
             learned += f"; the best sample, with {n:,}, is described"
         seed, changed = getattr(model, "random_state", None), _changed(model)
         settings = f"Parameters that differ from the defaults: {changed}."
         over, tokens, version = "columns", "", sys.modules["skbnp"].__version__
         if self.row == "document":
-            scored = self.of_fit.get("documents scored", "")
+            scored = self.facts.get("documents scored", "")
             over, tokens = "terms", f" of {scored.split(', ', 1)[-1].split(';')[0]}"
         seeded = f"random_state was {seed!r}."
         if seed is None:
@@ -440,12 +410,12 @@ class _Account:
             f"{sklearn.__version__}, Python {platform.python_version()}), over "
             f"{columns:,} {over}. "
             f"{settings if changed else 'All parameters had their defaults.'} "
-            f"The fit took {self.of_fit.get('fit', 'one call')}, and has {learned}. "
+            f"The fit took {self.facts.get('fit', 'one call')}, and has {learned}. "
             f"Shares of {self.noun}s were inferred in {counted(n_rows, self.row)}"
             f"{tokens}. {seeded}"
         )
-        if "score" in self.of_fit:
-            text += f" The score of these is {self.of_fit['score']}."
+        if "score" in self.facts:
+            text += f" The score of these is {self.facts['score']}."
         return [paragraph(text, "methods") + paragraph(f"[1] {reference}")]
 
     def settings(self) -> list[str]:

@@ -1,36 +1,294 @@
-"""Summary of a fit as plain text."""
+"""Summary of a fit as plain text, and the account that a page shows too."""
 
+import math
 import textwrap
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
-from skbnp.inspection._chains import is_sampler
 from skbnp.inspection._groups import (
     WIDTH,
+    TopicGroups,
     counted,
     counts_of,
-    shortened,
+    joined,
     title,
     topic_groups,
 )
 from skbnp.inspection._names import rank_topics
-from skbnp.inspection._summary_facts import (
-    OF_CERTAINTY,
-    facts_of,
-    has_shares,
-    settings_of,
-)
 from skbnp.inspection._terms import relevant_terms
+from skbnp.metrics import document_completion_score, split_tokens
+from skbnp.rows.digests import share_known
 from skbnp.utils import fitted as read
 from skbnp.utils.containers import texts_in
-from skbnp.utils.fitted import fitted_model, is_stream, noun_of, unit_of
-from skbnp.utils.mixing import has_mixed, mixing
+from skbnp.utils.mixing import best_sample, has_mixed, is_sampler, mixing
 from skbnp.utils.ordering import largest
+from skbnp.utils.typing import Ints
 from skbnp.utils.validation import POSITIVE, check_counts, validate_params
+
+#: Tokens of a document for which repeats are counted.
+SAMPLE_LENGTH = 100
+#: Share of the tokens from which a topic of a sample is large.
+LARGE = 0.01
+
+OF_CERTAINTY = {
+    *("one topic", "as good", "fit", "moves", "bound", "log probability", "log joint"),
+    *("R-hat", "bulk ESS", "chains agree", "documents scored", "score"),
+    *("topics gain", "nodes gain"),
+}
+#: What a fit is followed by: its attribute, name and unit.
+CRITERIA = {
+    "elbo_": ("bound", "nats per {}"),
+    "log_predictive_": (
+        "log probability",
+        "nats per training {}, each given all others",
+    ),
+    "log_joint_": ("log joint", "nats per {}"),
+}
+
+
+def has_shares(model):
+    """Whether `transform` returns topic proportions."""
+    return read.unit_of(model) == "token" and hasattr(model, "transform")
+
+
+def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
+    """Return the facts of a fit by title, in the order of a summary."""
+    model = read.fitted_model(estimator)
+    n_active = int(getattr(model, "n_active_components_", n_components))
+    unit = read.unit_of(model)
+    columns = ("features", "column") if unit == "row" else ("vocabulary", "term")
+    facts = {
+        columns[0]: counted(n_features, columns[1]),
+        **seen_of(model, unit),
+        **components_of(model, n_active, n_components),
+        **course_of(model, unit),
+        **repeats_of(model),
+        **settings_of(model),
+    }
+    return facts if X is None else facts | score_of(estimator, X, unit)
+
+
+def seen_of(model, unit):
+    """Return a sentence if documents are too few for the number of topics."""
+    n_seen = getattr(model, "n_samples_seen_", None)
+    if n_seen is None or n_seen >= getattr(model, "_n_enough_docs", 0):
+        return {}
+    what = f"too few to judge the number of {read.noun_of(model)}s"
+    return {"rows" if unit == "row" else "documents": f"{n_seen:,} so far: {what}"}
+
+
+def components_of(model, n_active, n_components):
+    """Return the number of topics; of a sampler, of all draws and of the shown."""
+    has_idle, noun = n_active != n_components, read.noun_of(model)
+    posterior = getattr(model, "n_components_posterior_", None)
+    if not posterior:
+        result = f"{n_active:,} in use of {n_components:,} represented"
+        result = result if has_idle else f"{n_components:,}"
+        return {f"{noun}s": result, **certainty_of(model, n_components)}
+    low, median, high = quantiles(posterior, (0.05, 0.5, 0.95))
+    interval = f"median {median:,}, 90 % interval {low:,} to {high:,}"
+    if len(posterior) == 1:
+        interval = f"{median:,} in every sweep after burn-in"
+    best = best_sample(model)
+    result = counted(n_components, noun) + f", {n_active:,} in use" * has_idle
+    result += f"; sweep {best.step:,}"
+    if len(set(model.history_.get("chain", []))) > 1:
+        result += f" of chain {best.chain}"
+    return {f"{noun}s": interval, **_large(model, noun), "sample shown": result}
+
+
+def _large(model, noun):
+    """Count the topics of kept samples with more than a few tokens."""
+    kept = getattr(model, "samples_", [])
+    samples = [s for s in kept if hasattr(s, "topic_word_counts")]
+    if not samples or hasattr(model, "tree_"):
+        return {}
+    tokens = [np.asarray(s.topic_word_counts.sum(axis=1)).ravel() for s in samples]
+    counts = [int((row >= LARGE * row.sum()).sum()) for row in tokens]
+    low, high = min(counts), max(counts)
+    result = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return {f"large {noun}s": f"{result}, with {100 * LARGE:g} % of the tokens or more"}
+
+
+def certainty_of(model, n_components):
+    """Return the other numbers of topics that predict as well."""
+    low, high = getattr(model, "n_components_range_", None) or (0, 0)
+    facts = {}
+    if n_components == low == 1:
+        facts["one topic"] = "words alone predict held-out documents as well"
+    if low < high:
+        facts["as good"] = f"{low:,} to {high:,}, within one standard error"
+    return facts
+
+
+def quantiles(posterior, levels):
+    """Smallest values with these cumulative shares of a posterior {value: share}."""
+    values = np.array(sorted(posterior))
+    masses = np.cumsum([posterior[value] for value in values])
+    # Sums of shares are off by some roundings.
+    at = np.searchsorted(masses, np.asarray(levels) * masses[-1] * (1.0 - 1e-12))
+    return values[at].tolist()
+
+
+def course_of(model, unit):
+    """Return the course of a fit: passes or sweeps, seconds, moves, what it reached."""
+    history, best, parts = getattr(model, "history_", {}), best_sample(model), []
+    chains = np.array(history.get("chain", [0] * len(history.get("step", ()))))
+    numbers = np.unique(chains).tolist()
+    if is_sampler(model):
+        parts.append(counted(len(set(history["step"])), "sweep"))
+        parts += [counted(len(numbers), "chain")] * (len(numbers) > 1)
+        parts.append(counted(len(getattr(model, "samples_", [])), "sample"))
+    elif hasattr(model, "n_iter_"):
+        parts.append(counted(model.n_iter_, "pass", "es"))
+    if hasattr(model, "converged_"):
+        how = "a stream" if read.is_stream(model) else "not converged"
+        parts.append("converged" if model.converged_ else how)
+    if history.get("seconds"):
+        parts.append(f"{history['seconds'][-1]:,.1f} seconds")
+    facts = {"fit": ", ".join(parts)} if parts else {}
+    moves = {
+        kind: sum(max(np.array(history[f"n_{kind}s"])[chains == k]) for k in numbers)
+        for kind in ("birth", "split", "merge")
+        if f"n_{kind}s" in history
+    }
+    if any(moves.values()):
+        counts = (counted(int(number), kind) for kind, number in moves.items())
+        facts["moves"] = ", ".join(counts) + " accepted"
+    for attribute, (name, measure) in CRITERIA.items():
+        value = getattr(model, attribute, math.nan)
+        if best is not None:
+            value = getattr(best, attribute.removesuffix("_"), value)
+        if math.isfinite(value):
+            facts[name] = f"{value:.4f} {measure.format(unit)}"
+    agreement = getattr(model, "chain_agreement_", ())
+    if len(agreement):
+        levels = (f"{value:.2f} (level {i + 2})" for i, value in enumerate(agreement))
+        facts["chains agree"] = ", ".join(levels)
+    return facts | (_mixing(model) if is_sampler(model) else {})
+
+
+def _mixing(model):
+    """Return the agreement within and between chains."""
+    r_hats, sizes = [], []
+    numbers = f"{read.noun_of(model)}s"
+    for name, what in (("n_components", numbers), ("log_joint", "log joint")):
+        traces = has_mixed(model, name)
+        if traces is None:
+            return {}
+        n_sweeps = traces.size
+        r_hat, size = mixing(traces)
+        if not math.isnan(r_hat):
+            r_hats.append(f"{r_hat:.2f} ({what})")
+            sizes.append(f"{size:,.0f} ({what})")
+    if not r_hats:
+        return {}
+    sweeps = counted(n_sweeps, "sweep")
+    return {
+        "R-hat": ", ".join(r_hats),
+        "bulk ESS": f"{', '.join(sizes)} of {sweeps} after burn-in",
+    }
+
+
+def repeats_of(model):
+    """Return the share of tokens that repeat words of their document."""
+    if getattr(model, "burstiness", False) is False:
+        return {}
+    n = repeated(SAMPLE_LENGTH, model.word_discount_, model.word_concentration_)
+    result = "none beyond what topics explain"
+    if n >= 0.5:
+        result = f"{n:.0f} of the first {SAMPLE_LENGTH} tokens, beyond its topics"
+    return {"a document repeats": result}
+
+
+def repeated(n_tokens, discount, concentration):
+    """Expected tokens of a Pitman-Yor process that are not first at their table."""
+    d, c = max(discount, 1e-9), concentration
+    if math.isinf(c):
+        return 0.0
+    growth = gammaln(c + d + n_tokens) - gammaln(c + d)
+    growth -= gammaln(c + n_tokens) - gammaln(c)
+    return n_tokens - float(c / d * np.expm1(growth))
+
+
+def settings_of(model):
+    """Return concentrations and priors, learned or given."""
+    values = {
+        name[:-1]: getattr(model, name, None)
+        for name in dir(model)
+        if name.endswith(("concentration_", "prior_", "variance_", "past_weight_"))
+        and name[0] != "_"
+        and name != "word_concentration_"
+    }
+    return {k: f"{value:.4g}" for k, value in values.items() if isinstance(value, Real)}
+
+
+def score_of(estimator, X, unit):
+    """Return the held-out score of documents, and its gain over word frequencies."""
+    model, X = read.fitted_model(estimator), read.model_rows(estimator, X)
+    if unit == "row":
+        return {"score": f"{read.in_memory(model.score(X)):.4f} nats per row of X"}
+    if hasattr(model, "_row_totals"):  # on a cluster
+        tokens, score = (
+            read.in_memory(model._row_totals(X)),
+            read.in_memory(model.score(X)),
+        )
+        gain, learned = {}, 0.0
+    else:
+        counts = check_counts(X, whom="summary")
+        tokens, score = counts.sum(axis=1), document_completion_score(model, X)
+        gain = _gain(model, X, counts)
+        learned = share_known(model._digest, counts) if hasattr(model, "_digest") else 0
+    n_docs = int((tokens > 0.0).sum())
+    n_empty = len(tokens) - n_docs
+    empty = f"; {counted(n_empty, 'document')} without tokens" * (n_empty > 0)
+    facts = {
+        "documents scored": f"{counted(n_docs, 'document')}, "
+        f"{tokens.sum():,.0f} tokens{empty}"
+    }
+    if learned > 0.0:
+        share = "all" if learned == 1.0 else f"{learned:.0%}"
+        facts["... of the fit"] = f"{share}: their score flatters, take others"
+        gain = _gains_of_fit(model, gain)
+    facts["score"] = (
+        f"{score:.4f} nats per held-out token (perplexity {math.exp(-score):,.1f})"
+    )
+    return facts | gain
+
+
+def _gains_of_fit(model, gain):
+    """Return the gain by documents that a fit held out, and that of its own."""
+    facts = {f"{name}, of the fit": value for name, value in gain.items()}
+    judged = getattr(getattr(model, "_posterior", None), "held_out_gain", None)
+    if judged is not None:
+        mean, error = judged
+        facts["... by held-out ones"] = (
+            f"{mean:.2f} (standard error {error:.2f}) nats per token"
+        )
+    return facts
+
+
+def _gain(model, X, counts):
+    """Compare the prediction by topics with that by word frequencies."""
+    _observed, held_out = split_tokens(counts)
+    n_tokens = held_out.sum()
+    if not (n_tokens and hasattr(model, "components_")):
+        return {}
+    shares, (_, distr) = read.token_shares(model), read.topics(model)
+    frequency = np.maximum((shares / shares.sum()) @ distr, 1e-300)
+    alone = float((held_out @ np.log(frequency)).sum() / n_tokens)
+    gain = document_completion_score(model, X, repeats=False) - alone
+    name = f"{read.noun_of(model)}s gain"
+    if not gain > 0.0:
+        return {name: "nothing: frequencies of words predict as well"}
+    return {name: f"{gain:.2f} nats per held-out token over word frequencies"}
+
 
 #: R-hat above which chains are too far apart to be read.
 MOST_R_HAT = 1.1
@@ -40,26 +298,46 @@ MANY = 20
 FEW_TOPICS, FEW_DOCUMENTS = 10, 1000
 
 
-def next_steps(estimator: Any, X: Any, n_active: int) -> list[str]:
+def cautions_of(model) -> list[str]:
+    """List sentences on why a fit is not to be trusted as it is."""
+    if getattr(model, "converged_", True) is False and not read.is_stream(model):
+        return ["Increase max_iter: the fit has not converged."] * (model.n_iter_ > 0)
+    if not is_sampler(model):
+        return []
+    for name in ("n_components", "log_joint"):
+        traces = has_mixed(model, name)
+        if traces is None:
+            return ["Increase max_iter: there are too few sweeps to compare."]
+        if mixing(traces)[0] > MOST_R_HAT:
+            return [
+                "Increase max_iter: the chains disagree, and other sweeps would show "
+                f"other {read.noun_of(model)}s."
+            ]
+    if len(set(model.history_["chain"])) == 1:
+        return ["Fit with n_chains=4: one chain cannot show that it has settled."]
+    return []
+
+
+def next_steps(account: "Account") -> list[str]:
     """List at most three sentences on what helps most to trust and to read a fit."""
-    model = fitted_model(estimator)
-    noun, is_flat = noun_of(model), not hasattr(model, "tree_")
-    steps = []
-    if getattr(model, "converged_", True) is False and model.n_iter_ > 0:
+    model, X, noun = account.model, account.X, account.noun
+    is_flat = not hasattr(model, "tree_")
+    is_words, has_many = account.unit == "token", account.n_active > MANY
+    steps = list(account.cautions)
+    if read.is_stream(model) and not model.converged_ and model.n_iter_ > 0:
         steps.append(
             "Follow the score of held-out documents from call to call (HeldOutMonitor):"
             " a stream has no last pass that could converge."
-            if is_stream(model)
-            else "Increase max_iter: the fit has not converged."
         )
-    if is_sampler(model):
-        steps += _of_chains(model, noun)
+    if is_sampler(model) and is_flat and len(getattr(model, "samples_", ())) > 1:
+        if not steps:
+            steps.append("See with consensus_components which topics all samples have.")
     n_seen = getattr(model, "n_samples_seen_", None)
     if n_seen is not None and n_seen < getattr(model, "_n_enough_docs", 0):
         steps.append(
             f"Fit more rows: {n_seen:,} do not tell how many {noun}s there are."
         )
-    if is_flat and n_active > MANY and getattr(model, "split_merge", False):
+    if is_flat and has_many and getattr(model, "split_merge", False):
         n = FEW_TOPICS if n_seen is not None and n_seen < FEW_DOCUMENTS else MANY
         steps.append(
             f"For {n} topics, which are easier to read: {type(model).__name__}("
@@ -70,20 +348,20 @@ def next_steps(estimator: Any, X: Any, n_active: int) -> list[str]:
         steps.append(
             "Ask for themes, n_themes=8: the documents alone tell no two apart."
         )
-    if X is None and unit_of(model) == "token":
+    if X is None and is_words:
         more = f"groups of {noun}s, " * is_flat
         steps.append(
             f"Give documents, summary(..., X=X): adds {more}a document for each {noun} "
             "and a score."
         )
-    elif is_flat and n_active > MANY:
+    elif is_flat and has_many:
         steps.append(
             "Draw all groups with TopicGroupsDisplay, and join topics that are one to "
             "you with merge_components."
         )
     elif not is_flat:
         steps.append("Draw the tree with TopicTreeDisplay.")
-    if X is not None and unit_of(model) == "token":
+    if X is not None and is_words:
         steps.append(
             f"Read more documents of a {noun} with top_documents, then name it with "
             "set_topic_names."
@@ -93,22 +371,90 @@ def next_steps(estimator: Any, X: Any, n_active: int) -> list[str]:
     return steps[:3]
 
 
-def _of_chains(model, noun):
-    """Return advice on chains that have not mixed, or are too few."""
-    for name in ("n_components", "log_joint"):
-        traces = has_mixed(model, name)
-        if traces is None:
-            return ["Increase max_iter: there are too few sweeps to compare."]
-        if mixing(traces)[0] > MOST_R_HAT:
-            return [
-                "Increase max_iter: the chains disagree, and other sweeps would show "
-                f"other {noun}s."
-            ]
-    if len(set(model.history_["chain"])) == 1:
-        return ["Fit with n_chains=4: one chain cannot show that it has settled."]
-    if not hasattr(model, "tree_") and len(getattr(model, "samples_", ())) > 1:
-        return ["See with consensus_components which topics all samples have."]
-    return []
+class Account:
+    """What is reported of a fit, as text and on a page."""
+
+    def __init__(self, estimator, X, feature_names, n_components, epochs=None):
+        """Compute what the sections read."""
+        self.estimator, self.X, self.epochs = estimator, X, epochs
+        self.model = model = read.fitted_model(estimator)
+        self.noun, self.unit = read.noun_of(model), read.unit_of(model)
+        _, self.distr = read.topics(estimator)
+        n = len(self.distr)
+        self.names = read.column_names(estimator, self.distr.shape[1], feature_names)
+        self.numbers = read.topic_numbers(estimator, n)
+        self.called = read.topic_names(estimator, n)
+        self.n_active = int(getattr(model, "n_active_components_", n))
+        self.facts = facts_of(estimator, n, len(self.names), X)
+        self.cautions = cautions_of(model)
+        is_here = X is not None and not hasattr(model, "_row_totals")
+        is_ranked = is_here and has_shares(model)
+        self.ranking = rank_topics(estimator, X if is_ranked else None, epochs)
+        self.shares = self.ranking.shares
+        n_shown = n_components or min(self.n_active, MAX_TOPICS)
+        self.shown = self.ranking.heaviest(n_shown)
+
+    def facts_by_heading(self) -> dict[str, dict[str, str]]:
+        """Return the facts under what they tell."""
+        settings = settings_of(self.model)
+        places = {
+            name: "Settings in force"
+            if name in settings
+            else "How sure"
+            if name in OF_CERTAINTY
+            else "Found"
+            for name in self.facts
+        }
+        return {
+            heading: {k: of for k, of in self.facts.items() if places[k] == heading}
+            for heading in ("Found", "How sure", "Settings in force")
+            if heading in places.values()
+        }
+
+    def groups(self) -> list[tuple[str, Ints]]:
+        """Return groups of the topics shown, if documents give evidence of any.
+
+        Topics of most documents come last.
+        """
+        order, is_common = self.shown, self.ranking.is_common
+        common = order[is_common[order]]
+        last = []
+        if 0 < len(common) < len(order):
+            order = order[: -len(common)]
+            last = [("in more than half of the documents", common)]
+        groups = self._topic_groups()
+        if groups is None:
+            return [("", order), *last]
+        labels = groups.labels[order]
+        sizes = np.bincount(groups.labels[groups.labels >= 0])
+        several = [g for g in range(groups.n_groups) if g in labels and sizes[g] > 1]
+        weights = [self.shares[groups.labels == g].sum() for g in several]
+        sections = [
+            (title(groups, several[i], weights[i]), order[labels == several[i]])
+            for i in largest(np.array(weights), len(weights))
+        ]
+        alone = order[~np.isin(labels, several)]
+        sections += [("by themselves", alone)] * (len(alone) > 0)
+        return sections + last
+
+    def _topic_groups(self) -> TopicGroups | None:
+        """Group topics by some documents; None if there is no evidence of groups.
+
+        Topics of most documents are in no group.
+        """
+        model, X = self.model, self.X if self.epochs is None else None
+        is_flat = not hasattr(model, "tree_") and has_shares(model)
+        if X is None or not is_flat or hasattr(model, "_row_totals"):
+            return None
+        rows = read.model_rows(self.estimator, X)
+        step = max(-(-check_counts(rows, whom="summary").shape[0] // MAX_GROUPED), 1)
+        if step > 1:  # rows of a frame keep the names of columns
+            rows = getattr(rows, "iloc", check_counts(rows, whom="summary"))[::step]
+        counts = counts_of(model, rows) * ~self.ranking.is_common
+        if not counts.sum():
+            return None
+        groups = topic_groups(model, doc_topic=counts, feature_names=self.names)
+        return groups if groups.n_groups > 1 else None
 
 
 #: Topics printed by default: about one screen.
@@ -228,43 +574,27 @@ def summary(
       topic and a score.
     - Fit other seeds, and see with stability which topics come again.
     """
-    model = read.fitted_model(estimator)
-    noun = read.noun_of(model)
-    _, distr = read.topics(estimator)
-    names = read.column_names(estimator, distr.shape[1], feature_names)
     X, texts = texts_of(X, documents)
-    n_active = int(getattr(model, "n_active_components_", len(distr)))
-    facts = facts_of(estimator, len(distr), len(names), X)
-    is_here = X is not None and not hasattr(model, "_row_totals")
-    ranking = rank_topics(estimator, X if is_here and has_shares(model) else None)
-    shares = ranking.shares
-    shown = largest(shares, n_components or min(n_active, MAX_TOPICS))
-    width = max(map(len, facts))
-    lines = wrapped(repr(model))
-    settings = settings_of(model)
-    for heading, has_place in (
-        ("Found", lambda name: name not in OF_CERTAINTY and name not in settings),
-        ("How sure", OF_CERTAINTY.__contains__),
-        ("Settings in force", settings.__contains__),
-    ):
-        part = [name for name in facts if has_place(name)]
-        lines += ["", heading] if part else []
-        lines += [f"{name:{width}}  {facts[name]}" for name in part]
+    account = Account(estimator, X, feature_names, n_components)
+    noun, shares, shown = account.noun, account.shares, account.shown
+    width = max(map(len, account.facts))
+    lines = wrapped(repr(account.model))
+    for heading, facts in account.facts_by_heading().items():
+        lines += ["", heading, *(f"{name:{width}}  {facts[name]}" for name in facts)]
     lines += ["", f"{noun:>5}   weight  terms"]
-    numbers = read.topic_numbers(estimator, len(distr))
-    called = read.topic_names(estimator, len(distr))
-    terms = relevant_terms(estimator, names, n_terms)
-    for name, rows in sections_of(estimator, X, names, ranking, shown):
-        lines += [shortened(name)] if name else []
+    terms = relevant_terms(estimator, account.names, n_terms)
+    for name, rows in account.groups():
+        lines += [joined(name)] if name else []
         for k in rows:
-            lines += _topic(numbers[k], shares[k], terms[k], called[k])
-            if (row := ranking.examples[k]) >= 0:
+            number, called = account.numbers[k], account.called[k]
+            lines += _topic(number, shares[k], terms[k], called)
+            if (row := account.ranking.examples[k]) >= 0:
                 lines.append(_example(row, texts))
-    if (n_more := n_active - len(shown)) > 0:
-        more = shares[largest(shares, n_active)].sum() - shares[shown].sum()
+    if (n_more := account.n_active - len(shown)) > 0:
+        more = shares[largest(shares, account.n_active)].sum() - shares[shown].sum()
         more = f"{100 * more:.1f} % together"
         lines.append(f"and {counted(n_more, f'lighter {noun}')}, {more}")
-    steps = next_steps(estimator, X, n_active)
+    steps = next_steps(account)
     lines += ["", "What to do next"] if steps else []
     wrapper = textwrap.TextWrapper(WIDTH, "- ", "  ")
     lines += [line for step in steps for line in wrapper.wrap(step)]
@@ -305,53 +635,6 @@ def _cut(text, n_letters):
         return text
     kept = text[: n_letters - 3]
     return (kept.rsplit(" ", 1)[0] if " " in kept else kept) + "..."
-
-
-def sections_of(estimator, X, names, ranking, shown):
-    """Return groups of the topics shown, if documents give evidence of any.
-
-    Topics of most documents come last.
-    """
-    order = ranking.order[np.isin(ranking.order, shown)]
-    common = order[ranking.is_common[order]]
-    if 0 < len(common) < len(order):
-        order = order[: -len(common)]
-        last = [("in more than half of the documents", common)]
-    else:
-        last = []
-    groups = _groups_of(estimator, X, names, ranking.is_common)
-    if groups is None:
-        return [("", order), *last]
-    labels = groups.labels[order]
-    sizes = np.bincount(groups.labels[groups.labels >= 0])
-    several = [g for g in range(groups.n_groups) if g in labels and sizes[g] > 1]
-    weights = [ranking.shares[groups.labels == g].sum() for g in several]
-    sections = [
-        (title(groups, several[i], weights[i]), order[labels == several[i]])
-        for i in largest(np.array(weights), len(weights))
-    ]
-    alone = order[~np.isin(labels, several)]
-    return [*sections, *([("by themselves", alone)] if len(alone) else []), *last]
-
-
-def _groups_of(estimator, X, names, is_common):
-    """Group topics by some documents; None if there is no evidence of groups.
-
-    Topics of most documents are in no group.
-    """
-    model = read.fitted_model(estimator)
-    is_flat = not hasattr(model, "tree_") and has_shares(model)
-    if X is None or not is_flat or hasattr(model, "_row_totals"):
-        return None
-    rows = read.model_rows(estimator, X)
-    step = max(-(-check_counts(rows, whom="summary").shape[0] // MAX_GROUPED), 1)
-    if step > 1:  # rows of a frame keep the names of columns
-        rows = getattr(rows, "iloc", check_counts(rows, whom="summary"))[::step]
-    counts = counts_of(model, rows) * ~is_common
-    if not counts.sum():
-        return None
-    groups = topic_groups(model, doc_topic=counts, feature_names=names)
-    return groups if groups.n_groups > 1 else None
 
 
 def wrapped(text):

@@ -9,17 +9,6 @@ from sklearn.utils import check_random_state
 
 from skbnp.utils import fitted as read
 from skbnp.utils.containers import row_totals
-from skbnp.utils.fitted import (
-    are_directions,
-    column_names,
-    concentration_of,
-    fitted,
-    fitted_model,
-    in_memory,
-    model_rows,
-    token_shares,
-    topics,
-)
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import POSITIVE, UNIT, StrOptions, validate_params
 
@@ -105,8 +94,8 @@ def top_terms(
     >>> top_terms(make_pipeline(CountVectorizer(), hdp).fit(texts), n=2)
     [['coal', 'oil'], ['sun', 'rain']]
     """
-    components = fitted(estimator, "components_")
-    names = column_names(estimator, components.shape[1], feature_names)
+    components = read.fitted(estimator, "components_")
+    names = read.column_names(estimator, components.shape[1], feature_names)
     if relevance == 1.0:
         return [terms_of(row, names, n) for row in components]
     columns = relevant_columns(estimator, n, relevance)
@@ -118,20 +107,25 @@ def relevant_terms(estimator, names, n) -> list[list[str]]:
 
     For directions those of the largest entries.
     """
-    is_word = not are_directions(fitted_model(estimator))
+    is_word = not read.are_directions(read.fitted_model(estimator))
     return top_terms(estimator, names, n, relevance=RELEVANCE if is_word else 1.0)
 
 
 def relevant_columns(estimator, n, weight=RELEVANCE):
     """Return the columns of the most relevant terms, a list of arrays."""
-    if are_directions(fitted_model(estimator)):
-        name = type(fitted_model(estimator)).__name__
+    if read.are_directions(read.fitted_model(estimator)):
+        name = type(read.fitted_model(estimator)).__name__
         raise TypeError(
             f"relevance must be 1 for directions, got {weight:g}: components of {name} "
             "are no probabilities of terms."
         )
-    _, distr = topics(estimator)
-    total = token_shares(estimator) @ distr
+    _, distr = read.topics(estimator)
+    total = read.token_shares(estimator) @ distr
+    return columns_by_relevance(distr, total, n, weight)
+
+
+def columns_by_relevance(distr, total, n, weight):
+    """Rank terms of topics by log distr - (1 - weight) log total, without zeros."""
     with np.errstate(divide="ignore"):
         log_distr = np.log(distr)
         log_total = np.log(np.where(total > 0.0, total, 1.0))
@@ -231,8 +225,8 @@ def top_documents(
     array([[0, 2],
            [3, 1]])
     """
-    fitted(estimator, "transform")
-    model, X = fitted_model(estimator), model_rows(estimator, X)
+    read.fitted(estimator, "transform")
+    model, X = read.fitted_model(estimator), read.model_rows(estimator, X)
     if hasattr(model, "inverse_transform"):
         name = type(model).__name__
         raise TypeError(
@@ -249,7 +243,7 @@ def top_documents(
 def transformed(model, X, epochs=None):
     """Return what `transform` gives, in memory, (n_docs, n_components)."""
     given = {} if epochs is None else {"epochs": epochs}
-    shares = in_memory(fitted(model, "transform")(X, **given))
+    shares = read.in_memory(read.fitted(model, "transform")(X, **given))
     return shares.astype(np.float64, copy=False)
 
 
@@ -299,8 +293,8 @@ def doc_counts(model, X, shares):
     If a model learns burstiness, words that a document repeats count less: so many that
     the share of a topic without tokens is its prior.
     """
-    totals = in_memory(getattr(model, "_row_totals", row_totals)(X))
-    if are_directions(model):
+    totals = read.in_memory(getattr(model, "_row_totals", row_totals)(X))
+    if read.are_directions(model):
         totals = (totals > 0.0).astype(np.float64)
     prior = doc_prior(model, shares.shape[1])
     whole = totals + prior.sum()
@@ -318,7 +312,7 @@ def doc_counts(model, X, shares):
 def doc_prior(model, n_components):
     """Dirichlet parameters of the topics of a document; zeros if there are none."""
     if hasattr(model, "doc_concentration_"):
-        return concentration_of(model) * model.topic_weights_
+        return read.concentration_of(model) * model.topic_weights_
     return np.full(n_components, getattr(model, "doc_topic_prior_", 0.0))
 
 

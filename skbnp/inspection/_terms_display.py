@@ -12,12 +12,12 @@ from skbnp.inspection._displays import (
     MARGIN,
     MAX_WIDTH,
     Display,
+    in_percent,
     shortened,
 )
 from skbnp.inspection._names import Ranking, rank_topics
 from skbnp.inspection._terms import leading, relevant_columns, signed
 from skbnp.utils import fitted as read
-from skbnp.utils.ordering import largest
 from skbnp.utils.validation import POSITIVE, validate_params
 
 #: Inches: bars of a panel, between terms and bars, panels, for tick labels, for titles
@@ -137,9 +137,7 @@ class TopicTermsDisplay(Display):
         (_, distr), model = read.topics(estimator), read.fitted_model(estimator)
         names = read.column_names(estimator, distr.shape[1], feature_names)
         ranking = rank_topics(estimator)
-        rows = ranking.order[
-            np.isin(ranking.order, largest(ranking.shares, n_components))
-        ]
+        rows = ranking.heaviest(n_components)
         totals = relations = None
         if are_directions := read.are_directions(model):
             columns = [leading(distr[k], n_terms) for k in rows]
@@ -187,9 +185,7 @@ class TopicTermsDisplay(Display):
         self._draw_bars(**kwargs)
         if made:
             n_columns, scale, height = self._choose_grid(MAX_WIDTH - 2 * MARGIN, np.inf)
-            self.figure_.set_figheight(height + 2 * MARGIN)
-            x, y = MARGIN / MAX_WIDTH, MARGIN / (height + 2 * MARGIN)
-            ax.set_position([x, y, 1 - 2 * x, 1 - 2 * y])
+            self._resize((MAX_WIDTH - 2 * MARGIN, height))
         else:
             room = ax.get_window_extent().size / self.figure_.dpi
             n_columns, scale, _ = self._choose_grid(*room)
@@ -214,12 +210,9 @@ class TopicTermsDisplay(Display):
             low, high = min(0.0, *values), max(0.0, *values)
             panel.set_xlim(1.04 * low, 1.04 * high or 1.0)
             panel.xaxis.set_major_locator(MaxNLocator(2, steps=[1, 2, 5, 10]))
-            is_share = self.label == SHARE
-            panel.xaxis.set_major_formatter(
-                lambda x, _, is_share=is_share: (
-                    f"{100 * x:g} %" if is_share else f"{x:g}"
-                )
-            )
+            panel.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+            if self.label == SHARE:
+                in_percent(panel.xaxis)
             panel.grid(axis="x", color="0.9")
             panel.set_axisbelow(True)
             panel.spines[:].set_visible(False)

@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.feature_extraction.text import CountVectorizer
 
-from skbnp.inspection._over_time import _pandas
 from skbnp.inspection._terms import check_shares, doc_counts, doc_prior, transformed
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
-from skbnp.utils.fitted import column_names, fitted, topic_names, unwrap
+from skbnp.utils.lazy import import_pandas
 from skbnp.utils.ordering import largest
 from skbnp.utils.typing import Array, Ints
 from skbnp.utils.validation import POSITIVE, check_counts, validate_params
@@ -111,7 +110,7 @@ class TokenTopics:
         ImportError
             If pandas is not installed.
         """
-        return _pandas().DataFrame(
+        return import_pandas().DataFrame(
             {
                 "document": self.documents,
                 "word": self.names[self.words],
@@ -403,9 +402,9 @@ class TopicText:
         TypeError
             If components are directions, or `transform` returns no shares.
         """
-        components = fitted(estimator, "components_")
+        components = read.fitted(estimator, "components_")
         n_features = components.shape[1]
-        names = column_names(estimator, n_features, feature_names)
+        names = read.column_names(estimator, n_features, feature_names)
         column = {name: at for at, name in enumerate(names)}
         vectorizer = _vectorizer(estimator)
         spans, columns = [], []
@@ -417,12 +416,12 @@ class TopicText:
                 spans.append(match.span(group))
                 columns.append(known[0])
         rows: Any = [text]
-        if len(getattr(unwrap(estimator), "steps", [None])) == 1:  # no texts
+        if len(getattr(read.unwrap(estimator), "steps", [None])) == 1:  # no texts
             rows = np.bincount(columns, minlength=n_features)[None].astype(float)
         tokens = token_topics(estimator, rows, feature_names)
         of_column = np.zeros((n_features, len(components)))
         of_column[tokens.words, tokens.topics] = tokens.probabilities
-        given = topic_names(estimator, len(components))
+        given = read.topic_names(estimator, len(components))
         return cls(
             text=text,
             spans=np.array(spans, dtype=np.intp).reshape(-1, 2),
@@ -523,7 +522,7 @@ def _background(colour: tuple[int, int, int], probability: float) -> str:
 
 def _vectorizer(estimator: Any) -> Any:
     """Return the step of a Pipeline that converts texts to counts."""
-    for _, step in getattr(unwrap(estimator), "steps", []):
+    for _, step in getattr(read.unwrap(estimator), "steps", []):
         if hasattr(step, "build_analyzer"):
             return step
     return CountVectorizer(token_pattern=PLAIN_WORDS)

@@ -10,15 +10,15 @@ from skbnp.inspection._displays import (
     BLUE,
     FONT,
     GREY,
-    MARGIN,
     Display,
     legend,
+    mark,
     shortened,
 )
-from skbnp.inspection._terms import terms_of
+from skbnp.inspection._terms import top_terms
 from skbnp.trees.order import depths
 from skbnp.trees.view import TreeView, chains_of, named
-from skbnp.utils.fitted import column_names, fitted, fitted_model, topic_names
+from skbnp.utils import fitted as read
 from skbnp.utils.layout import DEEPEST, tidy
 from skbnp.utils.typing import Array
 from skbnp.utils.validation import POSITIVE, at_least, validate_params
@@ -113,7 +113,7 @@ class TopicTreeDisplay(Display):
         Parameters
         ----------
         estimator : fitted topic model or Pipeline that ends in one
-            Anything with `tree_` and `topic_word_distr_` or `components_`.
+            Anything with `tree_` and `components_`.
         feature_names : array-like of str of shape (n_features,), default=None
             As in :func:`top_terms`.
         n_terms : int, default=5
@@ -143,13 +143,9 @@ class TopicTreeDisplay(Display):
         ValueError
             If the tree is drawn deeper than 200 levels.
         """
-        tree = fitted(estimator, "tree_")
-        topics = getattr(fitted_model(estimator), "topic_word_distr_", None)
-        if topics is None:
-            topics = fitted(estimator, "components_")
-        names = column_names(estimator, topics.shape[1], feature_names)
-        terms = [terms_of(topic, names, n_terms) for topic in topics]
-        called = topic_names(estimator, len(topics))
+        tree = read.fitted(estimator, "tree_")
+        terms = top_terms(estimator, feature_names, n_terms)
+        called = read.topic_names(estimator, len(terms))
         return cls(tree=tree, terms=terms, names=called).plot(
             ax,
             min_weight=min_weight,
@@ -211,9 +207,7 @@ class TopicTreeDisplay(Display):
 
         if is_made:
             plan = self._choose(planned, 72 * np.array(PAGE))
-            inside, whole = plan.extent / 72, plan.extent / 72 + 2 * MARGIN
-            self.figure_.set_size_inches(whole)
-            self.ax_.set_position((*(MARGIN / whole), *(inside / whole)))
+            self._resize(plan.extent / 72)
         else:
             plan = self._choose(planned, self._room())
             for _ in range(SHRINKS):  # small type is wider than it should be
@@ -270,15 +264,13 @@ class TopicTreeDisplay(Display):
 
     def _draw_key(self, top, area, size):
         """Draw the legend of areas and weights."""
-        from matplotlib.lines import Line2D
-
         steps = 10.0 ** np.floor(np.log10(top)) * np.array([1.0, 0.1, 0.01])
         disc: dict[str, Any] = {"ls": "", "marker": "o", "mew": 0, "color": BLUE}
         handles = [
-            Line2D([], [], markersize=np.sqrt(area(weight)), label=label, **disc)
-            for weight, what in zip(steps, ("weight ", "", ""), strict=True)
-            for label in [f"{what}{100 * weight:.3g} %"]
+            mark(f"{100 * weight:.3g} %", markersize=np.sqrt(area(weight)), **disc)
+            for weight in steps
         ]
+        handles[0].set_label(f"weight {handles[0].get_label()}")
         style: dict[str, Any] = {"borderaxespad": 0.0, "borderpad": 0.0}
         style |= {"handletextpad": 0.3, "columnspacing": 1.0}
         style |= {"ncols": len(handles), "labelcolor": GREY}

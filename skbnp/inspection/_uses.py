@@ -15,7 +15,7 @@ from scipy.special import polygamma, xlogy
 
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.inference.executor import Executor
-from skbnp.inspection._alignment import draw_of_sample
+from skbnp.inspection._compared import draw_of_sample
 from skbnp.inspection._terms import (
     NOT_BURSTY,
     check_shares,
@@ -25,8 +25,8 @@ from skbnp.inspection._terms import (
 )
 from skbnp.models.hdp.fold_in import mix
 from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
-from skbnp.utils.fitted import distributions, fitted_model, in_memory
 from skbnp.utils.ordering import evenly_spaced
 from skbnp.utils.typing import Array, Flags, Ints
 from skbnp.utils.validation import SMALLEST_PRIOR, check_counts
@@ -58,8 +58,8 @@ def uses_of(estimator: Any, model: Any, rows: Any, epochs: Any, parts: Ints) -> 
             uses, data = model._expected_uses(counts)
             parts_of = (data, counts.indices, counts.indptr)
             return Uses([uses], sp.csr_array(parts_of, counts.shape))
-        distr = distributions(estimator)
-        prior = doc_prior(fitted_model(estimator), len(distr))
+        distr = read.distributions(estimator)
+        prior = doc_prior(read.fitted_model(estimator), len(distr))
         return Uses([_by_group(distr, prior, counts, parts)], counts)
     shares = transformed(model, rows, epochs)
     check_shares(model, shares)
@@ -124,14 +124,14 @@ def _by_group(distr: Array, prior: Array, counts: sp.csr_array, parts: Ints) -> 
 
 def shares_of_tokens(uses: sp.csr_array | Array) -> tuple[Array, Array]:
     """Return shares of topics in documents, and their numbers of tokens."""
-    uses = np.asarray(in_memory(uses), dtype=np.float64)
+    uses = np.asarray(read.in_memory(uses), dtype=np.float64)
     totals = uses.sum(axis=1)
     return uses / np.maximum(totals, 1e-300)[:, None], totals
 
 
 def unit(values: Array) -> Array:
     """Scale rows to length one."""
-    values = np.asarray(in_memory(values), dtype=np.float64)
+    values = np.asarray(read.in_memory(values), dtype=np.float64)
     return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-300)
 
 
@@ -147,11 +147,11 @@ def copies(estimator: Any, merge_similarity: float, uses: Uses) -> sp.csr_array:
     Flat topics are copies from a cosine of `merge_similarity` on; those from `SIMILAR`
     on are if the evidence of the documents is larger for one topic. 1 keeps all apart.
     """
-    model = fitted_model(estimator)
+    model = read.fitted_model(estimator)
     n = len(model.components_)
     of = np.arange(n)
     if merge_similarity < 1.0 and not hasattr(model, "tree_"):
-        topics = distributions(estimator)
+        topics = read.distributions(estimator)
         cosines = np.triu(unit(topics) @ unit(topics).T, 1)
         is_one = cosines >= merge_similarity
         pairs = np.argwhere((cosines >= SIMILAR) & ~is_one)
@@ -160,7 +160,7 @@ def copies(estimator: Any, merge_similarity: float, uses: Uses) -> sp.csr_array:
         prior = getattr(model, "topic_word_prior_", 0.0)
         eta = float(np.median(getattr(state, "topic_word_prior", prior)))
         if len(pairs) and eta and uses.words is not None:
-            mean = sum(map(in_memory, uses.samples)) / len(uses.samples)
+            mean = sum(map(read.in_memory, uses.samples)) / len(uses.samples)
             prior = np.maximum(doc_prior(model, n), SMALLEST_PRIOR)
             gains = evidence_of_one(topics, prior, eta, uses.words, mean, pairs)
             of = _joined(of, is_one, pairs, gains)

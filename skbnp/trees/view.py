@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from importlib import import_module
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skbnp.trees.order import depths, read_only
+from skbnp.utils.lazy import import_optional
 from skbnp.utils.typing import Flags, Ints
 
 if TYPE_CHECKING:
@@ -407,9 +407,4 @@ def chains_of(parent: Ints, may_fold: Flags) -> tuple[list[list[int]], Ints]:
 
 
 def _imported(library: str, method: str) -> Any:
-    try:
-        return import_module(library)
-    except ImportError as error:
-        raise ImportError(
-            f"`{method}` needs {library}; install it with `pip install skbnp[export]`."
-        ) from error
+    return import_optional(library, f"`{method}` needs {library}", "skbnp[export]")

@@ -20,3 +20,18 @@ def importer(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
         return vars(sys.modules[package]).setdefault(name, getattr(module, name))
 
     return __getattr__
+
+
+def import_optional(module: str, need: str, install: str) -> Any:
+    """Import a module that `need` names, or raise ImportError with advice."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{need}; install it with `pip install {install}`."
+        ) from error
+
+
+def import_pandas() -> Any:
+    """Import pandas for a frame."""
+    return import_optional("pandas", "This frame needs pandas", "pandas")

@@ -1,4 +1,4 @@
-"""Mixing of the chains of a sampler, by the history of a fit: R-hat and sample size."""
+"""Chains of a sampler: the sample that is shown, R-hat and sample size."""
 
 from numbers import Integral
 
@@ -8,6 +8,17 @@ from sklearn.base import BaseEstimator
 
 #: Sweeps below which mixing is not reported: halves of chains need four each.
 FEWEST = 8
+
+
+def best_sample(model):
+    """Return the kept sample that a sampler's attributes are of, or None."""
+    samples = getattr(model, "samples_", None)
+    return max(samples, key=lambda sample: sample.log_joint) if samples else None
+
+
+def is_sampler(model):
+    """Whether a history is that of Markov chains."""
+    return "log_joint" in getattr(model, "history_", {})
 
 
 def has_mixed(model: BaseEstimator, name: str) -> NDArray | None:

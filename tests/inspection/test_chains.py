@@ -5,8 +5,7 @@ import pytest
 from arviz_stats.base import array_stats
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skbnp.inspection._chains import best_sample
-from skbnp.utils.mixing import has_mixed, mixing
+from skbnp.utils.mixing import best_sample, has_mixed, mixing
 
 
 def draws(n_chains=4, n_sweeps=100, shift=0.0, seed=0):

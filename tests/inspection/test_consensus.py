@@ -19,8 +19,7 @@ from skbnp.inspection import (
     stability,
     top_terms,
 )
-from skbnp.inspection._alignment import DocumentDraws, Draw
-from skbnp.inspection._consensus import matched_draws
+from skbnp.inspection._compared import DocumentDraws, Draw, matched_draws
 
 
 def planted(seed, n_docs, n_topics, n_words, length):

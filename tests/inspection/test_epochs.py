@@ -20,7 +20,7 @@ from skbnp.inspection import (
     top_terms,
     topics_over_time,
 )
-from skbnp.inspection._epochs import contrasted_terms
+from skbnp.inspection._over_time import contrasted_terms
 from skbnp.trees import TreeView
 
 LIFETIMES = np.tile([0, 2], (10, 1))

@@ -155,7 +155,7 @@ def test_wrong_input_is_refused_by_name(corpus, arguments, message):
 
 def test_components_with_signs_are_refused():
     X = np.random.default_rng(0).normal(size=(20, 5))
-    with pytest.raises(TypeError, match="non-negative"):
+    with pytest.raises(TypeError, match="must not be negative"):
         topic_groups(PCA(2).fit(X), X)
 
 

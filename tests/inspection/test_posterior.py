@@ -9,7 +9,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skbnp import HDP, GibbsHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import ComponentsPosteriorDisplay, TopicTraceDisplay
-from skbnp.inspection._posterior import MOST_BARS, MOST_BINS, bin_width, binned
+from skbnp.inspection._history import MOST_BARS, MOST_BINS, bin_width, binned
 
 DISPLAYS = [ComponentsPosteriorDisplay, TopicTraceDisplay]
 

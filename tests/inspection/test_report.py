@@ -139,7 +139,7 @@ def test_what_is_not_to_be_trusted_stands_on_the_page(tmp_path):
     short = HDP(max_iter=2, tol=0.0, random_state=0).fit(X)
     assert not short.converged_
     _, text = page_of(report(short, X, tmp_path / "a"))
-    assert "has not converged: increase max_iter" in text
+    assert "Increase max_iter: the fit has not converged" in text
     chains = GibbsHDP(max_iter=20, n_chains=2, random_state=0)
     chains.fit(X)
     _, text = page_of(report(chains, X, tmp_path / "b"))

@@ -15,7 +15,7 @@ from checks.estimators import criterion, each_family
 from skbnp import HDP, GibbsHDP, NestedCRP, StickBreakingHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import summary, token_topics
-from skbnp.inspection._summary_facts import quantiles
+from skbnp.inspection._summary import quantiles
 from skbnp.metrics import document_completion_score
 
 ACCOUNT = """\

@@ -54,7 +54,7 @@ class FakeTreeModel(BaseEstimator):
                 distr[i, len(names)] = 6.0 - rank
                 names.append(f"{i}{letter}" + "m" * int(rng.integers(self.length)))
         columns = rng.permutation(6 * n)
-        self.topic_word_distr_ = distr[:, columns] / 21.0
+        self.components_ = distr[:, columns] / 21.0
         self.feature_names_in_ = np.array(names, dtype=object)[columns]
         self.n_features_in_ = 6 * n
         return self
@@ -156,7 +156,7 @@ def test_names_come_from_the_caller_or_the_pipeline(model):
     display = TopicTreeDisplay.from_estimator(
         model, named, n_terms=1, fold_chains=False
     )
-    best = model.topic_word_distr_.argmax(axis=1)
+    best = model.components_.argmax(axis=1)
     texts = [text.get_text() for text in display.texts_]
     assert texts == [f"{i}: word{best[i]}" for i in range(50)]
     # Words of one length are in the order of their numbers.
@@ -170,8 +170,7 @@ def test_names_come_from_the_caller_or_the_pipeline(model):
 
 def test_topics_that_are_no_distributions_are_read_from_components():
     model = FakeTreeModel(SHAPES["star"]).fit()
-    model.components_ = model.topic_word_distr_ * 7.0
-    del model.topic_word_distr_
+    model.components_ = model.components_ * 7.0
     display = TopicTreeDisplay.from_estimator(model, n_terms=1, fold_chains=False)
     assert [t.get_text().split(": ")[1][:2] for t in display.texts_[:2]] == ["0a", "1a"]
 

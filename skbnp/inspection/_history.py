@@ -1,4 +1,4 @@
-"""Figures of a sampler's posterior: number of topics, and shares of tokens by sweep."""
+"""Figures of the course of a fit: bound, number of topics, and samples of chains."""
 
 from dataclasses import dataclass
 from numbers import Integral
@@ -7,12 +7,225 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skbnp.inspection._chains import best_sample, is_sampler
-from skbnp.inspection._displays import BLUE, FONT, GREY, Display, round_ticks, shades
+from skbnp.inspection._displays import (
+    BLUE,
+    FONT,
+    GREY,
+    VERMILION,
+    Display,
+    line_style,
+    open_frame,
+    round_ticks,
+    shades,
+)
 from skbnp.inspection._terms import terms_of
-from skbnp.utils.fitted import column_names, fitted, fitted_model, unit_of
-from skbnp.utils.mixing import has_mixed, mixing
-from skbnp.utils.validation import POSITIVE, validate_params
+from skbnp.utils import fitted as read
+from skbnp.utils.mixing import best_sample, has_mixed, is_sampler, mixing
+from skbnp.utils.validation import POSITIVE, StrOptions, validate_params
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class HistoryDisplay(Display):
+    """The course of a fit: its bound, or its score, and its number of topics.
+
+    Best made with :meth:`from_estimator`. Both share one plot, or have one each, in
+    which several fits can be compared, as in Figure 2 of [1]_. A sampler has no bound
+    but a log joint probability, and a line for each chain: the first in full colour,
+    the others paler. In the place of the bound of a collapsed :class:`skbnp.HDP` stands
+    the log probability of training tokens, each given all others.
+
+    Parameters
+    ----------
+    step : array-like of shape (n_records,)
+        Updates made.
+    seconds : array-like of shape (n_records,)
+        Wall clock.
+    bound : array-like of shape (n_records,)
+        Evidence lower bound, log probability of training tokens, or log joint, in nats
+        per token; nan where it was not evaluated.
+    n_components : array-like of shape (n_records,)
+        Number of topics; drawn alone where no bound was evaluated, as in a stream.
+    label : str, default="bound (nats per token)"
+        What `bound` holds.
+    chain : array-like of int of shape (n_records,), default=None
+        The chain of each record; `None` if there is but one.
+    noun : str, default="topics"
+        What is counted.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the bound.
+    twin_ax_ : matplotlib Axes or None
+        Axes of the number of topics; `None` if it never changed and has no axes of its
+        own, and `ax_` where no bound was evaluated.
+    figure_ : matplotlib Figure
+        The figure.
+    line_ : matplotlib Line2D
+        The bound, of the first chain.
+    lines_ : list of matplotlib Line2D
+        The bound of each chain.
+
+    See Also
+    --------
+    summary : The end of the fit as text.
+    LineageDisplay : Where each topic came from.
+    skbnp.callbacks.HeldOutMonitor : Records the score.
+
+    References
+    ----------
+    .. [1] Michael Bryant and Erik B. Sudderth, "Truly Nonparametric Online Variational
+       Inference for Hierarchical Dirichlet Processes", NIPS 2012.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skbnp import HDP
+    >>> from skbnp.datasets import make_bars
+    >>> from skbnp.inspection import HistoryDisplay
+    >>> X = make_bars(100, random_state=0).data
+    >>> hdp = HDP(n_components=5, max_iter=4, split_merge=False, random_state=0)
+    >>> hdp = hdp.fit(X)
+    >>> display = HistoryDisplay.from_estimator(hdp, x="seconds")
+    >>> len(display.bound)
+    4
+    >>> plt.show()
+    """
+
+    step: ArrayLike
+    seconds: ArrayLike
+    bound: ArrayLike
+    n_components: ArrayLike
+    label: str = "bound (nats per token)"
+    chain: Any = None
+    noun: str = "topics"
+
+    @classmethod
+    @validate_params({"x": [StrOptions({"step", "seconds"})]})
+    def from_estimator(
+        cls, estimator, feature_names=None, *, monitor=None, x="step", ax=None, **kwargs
+    ) -> Self:
+        """Draw the history of a fitted model.
+
+        Parameters
+        ----------
+        estimator : fitted topic model or Pipeline that ends in one
+            Anything with `history_`.
+        feature_names : None
+            Ignored; all displays take it.
+        monitor : HeldOutMonitor, default=None
+            Draw what this callback recorded during the fit: the held-out score instead
+            of the bound, and the number of topics as often. Of a sampler that is one
+            line, of the samples kept so far.
+        x : {"step", "seconds"}, default="step"
+            The horizontal axis.
+        ax : matplotlib Axes or pair of them, default=None
+            Axes to draw in; of a pair, the second takes the number of topics, and the
+            colours of further fits go on. `None` makes a figure.
+        **kwargs : dict
+            Handed to matplotlib's `plot` for the bound; of a pair of axes, a `label`
+            and a `color` hold for both.
+
+        Returns
+        -------
+        display : HistoryDisplay
+            The drawn display.
+        """
+        history, bound, what = read.fitted(estimator, "history_"), "elbo", "bound"
+        model = read.fitted_model(estimator)
+        more: dict[str, Any] = {"noun": f"{read.noun_of(model)}s"}
+        if monitor is not None:
+            history, bound, what = monitor.history_, "score", "held-out score"
+        elif "log_predictive" in history:
+            bound, what = "log_predictive", "log probability of training tokens"
+        elif "log_joint" in history:
+            bound, what = "log_joint", "log joint"
+            more["chain"] = history["chain"]
+        more["label"] = f"{what} (nats per {read.unit_of(model)})"
+        return cls(
+            step=np.array(history["step"]),
+            seconds=np.array(history["seconds"]),
+            bound=np.array(history[bound], dtype=float),
+            n_components=np.array(history["n_components"]),
+            **more,
+        ).plot(ax, x=x, **kwargs)
+
+    @validate_params({"x": [StrOptions({"step", "seconds"})]})
+    def plot(self, ax=None, *, x="step", **kwargs) -> Self:
+        """Draw the history.
+
+        Parameters
+        ----------
+        ax, x, **kwargs : matplotlib Axes or pair of them, str, dict
+            As in :meth:`from_estimator`.
+
+        Returns
+        -------
+        display : HistoryDisplay
+            This object.
+        """
+        ax, own = (ax, None) if ax is None or hasattr(ax, "plot") else ax[:2]
+        ax, self.twin_ax_ = self._begin(ax, layout="constrained"), own
+        at, bound = np.asarray(getattr(self, x)), np.asarray(self.bound)
+        n_components = np.asarray(self.n_components)
+        chains = self._chains()
+        known = [rows[np.isfinite(bound[rows])] for rows in chains]
+        style = line_style(kwargs, marker="o" * (len(known[0]) < FEW), markersize=4)
+        if own is None:
+            style = {"color": BLUE} | style
+        (self.line_,) = ax.plot(at[known[0]], bound[known[0]], **style)
+        color, label = self.line_.get_color(), self.line_.get_label()
+        colors = shades(color, len(chains))
+        self.lines_ = [self.line_]
+        for rows, shade in zip(known[1:], colors[1:], strict=True):
+            style |= {"color": shade, "label": "_another chain", "zorder": 1.9}
+            self.lines_ += ax.plot(at[rows], bound[rows], **style)
+        open_frame(ax, ylabel=self.label)
+        if own is None and not any(map(len, known)):
+            # A stream has no bound: the number of topics has the axes for itself.
+            self.twin_ax_ = ax
+            self._draw_n_components(ax, at, chains, shades(VERMILION, len(chains)))
+        elif own is None:
+            ax.yaxis.label.set_color(color)
+            if len(np.unique(n_components)) > 1:
+                self.twin_ax_ = twin = ax.twinx()
+                twin.yaxis.label.set_color(VERMILION)
+                twin.spines[["top", "left"]].set_visible(False)
+                ax.set_zorder(twin.get_zorder() + 1)  # the bound in front
+                ax.patch.set_visible(False)
+                colors = shades(VERMILION, len(chains))
+                self._draw_n_components(twin, at, chains, colors, lw=1.2)
+        else:
+            self._draw_n_components(own, at, chains, colors, label=label)
+            open_frame(own)
+        for axes in (ax,) if own is None else (ax, own):
+            steps = "updates" if self.chain is None else "sweeps"
+            axes.set_xlabel(f"step ({steps})" if x == "step" else x)
+            if x == "step":
+                round_ticks(axes.xaxis)
+        return self
+
+    def _chains(self):
+        """Return the rows of each chain, the last of each step.
+
+        A tree is recorded before and after its moves.
+        """
+        step, has_chains = np.asarray(self.step), self.chain is not None
+        chain = np.asarray(self.chain if has_chains and len(self.chain) else 0 * step)
+        rows = [np.flatnonzero(chain == k) for k in np.unique(chain)] or [np.arange(0)]
+        return [of[np.append(np.diff(step[of]) != 0, True)[: len(of)]] for of in rows]
+
+    def _draw_n_components(self, ax, at, chains, colors, **style):
+        """Draw the number of topics: a line for each chain, the first in front."""
+        from matplotlib.ticker import MaxNLocator
+
+        n_components = np.asarray(self.n_components)
+        for rows, color in zip(chains, colors, strict=True):
+            ax.step(at[rows], n_components[rows], where="post", color=color, **style)
+            style |= {"label": "_another chain", "zorder": 1.9}
+        ax.set_ylabel(self.noun)
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+
 
 #: Numbers of topics that get a bar each; a wider range is cut into bins.
 MOST_BARS, MOST_BINS = 30, 25
@@ -20,7 +233,7 @@ MOST_BARS, MOST_BINS = 30, 25
 MOST_ROWS = 8
 #: The horizontal axis is at least this wide, so that one bar is a bar.
 LEAST_SPAN = 6.0
-#: Samples that are drawn as dots too.
+#: Points of a line that are drawn as dots too.
 FEW = 40
 
 #: Least share of tokens beside which a label stands; its height in sizes of type.
@@ -98,10 +311,10 @@ class ComponentsPosteriorDisplay(Display):
         display : ComponentsPosteriorDisplay
             The drawn display.
         """
-        posterior = fitted(estimator, "n_components_posterior_")
+        posterior = read.fitted(estimator, "n_components_posterior_")
         numbers = np.array(list(posterior), dtype=int)
         shares, r_hat = np.array([list(posterior.values())], dtype=float), None
-        model = fitted_model(estimator)
+        model = read.fitted_model(estimator)
         traces = has_mixed(model, "n_components") if is_sampler(model) else None
         if traces is not None and len(traces) > 1:
             r_hat, _ = mixing(traces)
@@ -144,9 +357,7 @@ class ComponentsPosteriorDisplay(Display):
         if (more := LEAST_SPAN - (high - low)) > 0.0:
             ax.set_xlim(low - more / 2, high + more / 2)
         round_ticks(ax.xaxis)
-        ax.set_xlabel("Number of topics")
-        ax.set_ylabel("Share of sweeps")
-        ax.spines[["top", "right"]].set_visible(False)
+        open_frame(ax, xlabel="Number of topics", ylabel="Share of sweeps")
         return self
 
 
@@ -286,14 +497,14 @@ class TopicTraceDisplay(Display):
         ValueError
             If no sample is of that chain.
         """
-        samples = fitted(estimator, "samples_")
+        samples = read.fitted(estimator, "samples_")
         chains = sorted({sample.chain for sample in samples})
         if chain is None:
-            chain = best_sample(fitted_model(estimator)).chain
+            chain = best_sample(read.fitted_model(estimator)).chain
         elif chain not in chains:
             raise ValueError(f"chain must be one of {chains}, got {chain}.")
         samples = [sample for sample in samples if sample.chain == chain]
-        unit = unit_of(fitted_model(estimator))
+        unit = read.unit_of(read.fitted_model(estimator))
         return cls(
             step=np.array([sample.step for sample in samples]),
             shares=[shares_of(sample) for sample in samples],
@@ -317,13 +528,9 @@ class TopicTraceDisplay(Display):
             This object.
         """
         ax = self._begin(ax, layout="constrained")
-        from matplotlib.cbook import normalize_kwargs
-        from matplotlib.lines import Line2D
-
         limits = cumulative(self.shares, n_components)
         style = {"color": BLUE, "linewidth": 0.8, "markersize": 2.5, "clip_on": False}
-        style |= {"marker": "o" if len(limits) < FEW else ""}
-        style |= normalize_kwargs(kwargs, Line2D)
+        style = line_style(kwargs, marker="o" * (len(limits) < FEW), **style)
         self.lines_ = ax.plot(self.step, limits, **style)
         ax.set_ylim(0.0, 1.0)
         self._number_topics(limits[-1])
@@ -332,9 +539,8 @@ class TopicTraceDisplay(Display):
             text = "all other topics"
             self._write(0.99, (last + 1.0) / 2, text, ha="right", color=GREY)
         round_ticks(ax.xaxis)
-        ax.set_xlabel("Sweep" if self.chain is None else f"Sweep of chain {self.chain}")
-        ax.set_ylabel(f"Cumulative share of {self.unit}")
-        ax.spines[["top", "right"]].set_visible(False)
+        sweep = "Sweep" if self.chain is None else f"Sweep of chain {self.chain}"
+        open_frame(ax, xlabel=sweep, ylabel=f"Cumulative share of {self.unit}")
         return self
 
     def _number_topics(self, limits):
@@ -355,7 +561,7 @@ def _labels(estimator, sample, feature_names, n_terms):
     ids = getattr(sample, "component_ids", None)
     if counts is None or ids is None or len(ids) != counts.shape[0]:
         return None
-    names = column_names(estimator, counts.shape[1], feature_names)
+    names = read.column_names(estimator, counts.shape[1], feature_names)
     order = np.argsort(-np.asarray(counts.sum(axis=1)).ravel(), kind="stable")
     return [
         f"{ids[k]}: {', '.join(terms_of(counts[[k]].toarray()[0], names, n_terms))}"
