@@ -14,7 +14,7 @@ their log probability, are summed outside the table; its divergence is zero.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +23,7 @@ from scipy.special import gammaln, psi
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.word_topics import WordRows, WordTopics, remaining
+from skbnp.utils.ranges import Sized
 from skbnp.utils.typing import Array, Flags, Ints
 
 #: Sum of the Dirichlet parameters of a fixed topic, each of which is at least one: no
@@ -43,13 +44,16 @@ class TopicPriors:
     words, which does not change with eta.
     """
 
-    columns: Ints  # (G,) of the table
-    words: Ints  # (n,) of the vocabulary, increasing: those that have boosts
-    values: Array  # (n, G) boosts, Dirichlet parameters, or words of fixed topics
-    is_fixed: Flags  # (G,)
+    columns: Annotated[Ints, Sized("n_known")]  # of the table
+    # of the vocabulary, increasing: those that have boosts
+    words: Annotated[Ints, Sized("n_words")]
+    # boosts, Dirichlet parameters, or words of fixed topics
+    values: Annotated[Array, Sized("n_words", "n_known", least=0)]
+    is_fixed: Annotated[Flags, Sized("n_known")]
     is_whole: bool
     eta: float  # of all other topics
-    fixed_stats: Array  # (2, G) tokens of fixed topics, and their log probability
+    # tokens of fixed topics, and their log probability
+    fixed_stats: Annotated[Array, Sized(2, "n_known")]
 
     @property
     def parameters(self) -> Array:

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.utils.ranges import Sized
 from skbnp.utils.typing import Array, Ints, Ints32
 
 
@@ -16,7 +18,7 @@ class SeenWords:
     All others are alike: no topic holds them, so that a table needs no row for them.
     """
 
-    words: Ints  # (n,) of the vocabulary, one for each row
+    words: Annotated[Ints, Sized("n_seen")]  # of the vocabulary, one for each row
     n_vocabulary: int  # V
 
     @classmethod

@@ -4,13 +4,14 @@ Symbols are those of Wang and Blei (2009), [1] below: see `models.nested_crp.mod
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from scipy.special import betaln, gammaln, psi
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.trees import Tree
-from skbnp.utils.ranges import Positive
+from skbnp.utils.ranges import Positive, Sized
 from skbnp.utils.typing import Array, Ints32
 
 
@@ -19,8 +20,10 @@ class LevelPriors:
     """Hyperparameters of topics, sticks and levels of a tree."""
 
     concentration: Positive  # gamma
-    level_prior: Array  # (n_levels,) alpha, Dirichlet of a document's levels
-    topic_prior: Array  # (n_levels,) eta, Dirichlet of topics over words
+    # alpha, Dirichlet of a document's levels
+    level_prior: Annotated[Array, Sized("n_levels", least=1e-300)]
+    # eta, Dirichlet of topics over words
+    topic_prior: Annotated[Array, Sized("n_levels", least=1e-300)]
     seen: SeenWords | None = None  # words that topics have columns for; None: all
 
     @property

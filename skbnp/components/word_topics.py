@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Self
+from typing import Annotated, Any, Self
 from weakref import WeakSet
 
 import numpy as np
@@ -16,6 +16,7 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.kernels._hdp_local import LANES, word_weights
 from skbnp.kernels._word_topics import add_rows, growth, mix_topics
 from skbnp.utils.arrays import column_sums, row_parts
+from skbnp.utils.ranges import LeastAmount, Sized
 from skbnp.utils.typing import Array, Flags, Ints
 
 #: The lazy scale is multiplied into the array before digits or range are lost.
@@ -92,10 +93,10 @@ class WordTopics:
     vocabulary.
     """
 
-    _values: Array
+    _values: Annotated[Array, Sized("n_rows", "width")]
     seen: SeenWords
-    _scale: float
-    total: Array
+    _scale: LeastAmount
+    total: Annotated[Array, Sized("n_components")]
     #: Factors of the table, one after the other, before `scale`; of a copy.
     _factors: tuple[float, ...] = ()
     #: All that share the table, this one included; None if it is not shared.

@@ -5,9 +5,8 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
-from inspect import get_annotations
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,9 +24,9 @@ from skbnp.estimators._cautions import (
     warn_of_values,
 )
 from skbnp.estimators._known_topics import KnownTopics
-from skbnp.estimators._saved import check_fitted, check_needed
+from skbnp.estimators._saved import check_fitted
 from skbnp.inference.interrupts import commit
-from skbnp.inference.posterior import Lineage
+from skbnp.inference.posterior import Log
 from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
 from skbnp.rows.digests import hashes_of, joined
@@ -36,6 +35,7 @@ from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey, WordUses
 from skbnp.utils.archive import FitFile
 from skbnp.utils.fitted import topic_numbers
 from skbnp.utils.plain import from_plain, to_plain
+from skbnp.utils.ranges import MOST_IDS, Size, Sized, Steps
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
@@ -90,13 +90,14 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
     _doc_link_template = "https://pypi.org/project/skbnp/"
 
     # Fitted
-    n_components_: int
-    component_ids_: np.ndarray
-    lineage_: list[Lineage]
+    n_components_: Size
+    component_ids_: Annotated[np.ndarray, Sized("n_components", most=MOST_IDS)]
+    lineage_: Log
     history_: dict[str, list]
-    n_iter_: int
-    n_features_in_: int
+    n_iter_: Steps
+    n_features_in_: Size
     feature_names_in_: np.ndarray
+    topic_names_: dict[int, str]  # by id, where users have given some
 
     @property
     def _n_features_out(self) -> int:
@@ -210,16 +211,11 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         super(ComponentModelMixin, loaded).__setstate__(from_plain(plain))
         if loaded.__sklearn_is_fitted__():
             with np.errstate(all="ignore"):  # what overflows is out of range
-                # Those that the class declares, computed ones left out.
-                kind = type(loaded)
-                names = {n for base in kind.__mro__ for n in get_annotations(base)}
-                names = {n for n in names if n[-1] == "_" and not hasattr(kind, n)}
-                check_needed(vars(loaded), sorted(names - {"feature_names_in_"}))
-                check_fitted(vars(loaded))
+                check_fitted(loaded)
                 loaded._check_saved()
         return loaded
 
-    def _check_saved(self) -> None:
+    def _check_saved(self) -> Any:
         """Raise if a saved state is unfit for compiled code."""
 
     # -- learning ---------------------------------------------------------------------
@@ -355,7 +351,7 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
         warn_of_columns(survey, words, names, in_fit=in_fit)
 
     # Fitted
-    topic_weights_: np.ndarray
+    topic_weights_: Annotated[np.ndarray, Sized("n_components", least=0, most=1 + 1e-6)]
 
     if TYPE_CHECKING:  # the type of scikit-learn's; of the classes with flat topics
 
@@ -481,7 +477,7 @@ class ComponentEditsMixin(ABC):
     """Base of flat topic models: merges and drops of fitted topics by their ids."""
 
     component_ids_: np.ndarray
-    n_components_: int
+    n_components_: Size
 
     @abstractmethod
     def _merge(self, target: int, sources: list[int]) -> None:

@@ -14,14 +14,7 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.estimators._base import NUMBER, files_of
 from skbnp.estimators._epoch_records import check_state
 from skbnp.estimators._epoch_trees import EpochTreeMixin
-from skbnp.estimators._saved import (
-    LARGE,
-    check_array,
-    check_kinds,
-    check_number,
-    check_seen_words,
-    check_signed,
-)
+from skbnp.estimators._saved import check_seen_words, check_type
 from skbnp.estimators._variational import BoundMixin, VariationalEstimator
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
@@ -549,24 +542,14 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
         "global_stats": EpochStats,
     }
 
-    def _check_saved(self) -> None:
-        posterior, n_features = self._posterior, self.n_features_in_
-        check_kinds(self, _posterior=EpochPosterior)
-        super()._check_saved()
-        check_kinds(posterior, seen=SeenWords)
-        n_seen = check_seen_words(posterior.seen, n_features)
+    def _check_saved(self) -> dict[str, int]:
+        sizes, posterior = super()._check_saved(), self._posterior
+        check_type("seen words", posterior.seen, SeenWords)
+        check_seen_words(posterior.seen, self.n_features_in_)
+        check_state(posterior.state, self.n_features_in_, sizes["n_seen"])
         for epoch in posterior.closed:
-            check_state(epoch.state, n_features, n_seen)
-        state, global_stats = posterior.state, posterior.global_stats
-        width = check_state(state, n_features, n_seen)
-        check_number("seen words", n_seen, least=width, most=width)
-        n = len(state.tree)
-        check_number("n_components_", self.n_components_, least=n, most=n)
-        check_array("masses", global_stats.masses, (n,))
-        check_array("entropies", global_stats.entropies, (n,), least=-LARGE)
-        check_signed("sums", global_stats.sums, (n, width))
-        if not np.array_equal(posterior.ids, state.tree.ids):
-            raise ValueError("The saved tree_ is damaged: its ids disagree.")
+            check_state(epoch.state, self.n_features_in_, sizes["n_seen"])
+        return sizes
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 

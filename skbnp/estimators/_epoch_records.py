@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.estimators._saved import LARGE, check_array, check_number
+from skbnp.estimators._saved import check_number, check_places, check_sizes
 from skbnp.models.dependent_trees.state import EpochState
 from skbnp.trees import TreeView
 
@@ -61,28 +61,11 @@ def view_of(state: EpochState) -> TreeView:
     return TreeView(tree.parent, weight, tree.ids, in_use, by_id=True)
 
 
-def check_state(state: EpochState, n_features: int, n_seen: int) -> int:
-    """Raise if a saved epoch is unfit for compiled code; return its columns.
-
-    These are at most `n_seen`.
-    """
-    state.tree.check()
-    n, unseen = len(state.tree), state.n_unseen
-    check_number("n_unseen", unseen, least=n_features - n_seen, most=n_features)
-    width = n_features - unseen
-    for name in ("masses", "history", "concentrations"):
-        check_array(name, getattr(state, name), (n,))
-    for name, shape in (
-        ("means", (n, width)),
-        ("previous", (len(state.previous), width)),
-        ("above", (width,)),
-        ("centroid", (width,)),
-    ):
-        check_array(name, getattr(state, name), shape, least=-LARGE)
-    check_array("past", state.past, (n,), kind="i", least=-1)
-    n_before = len(state.previous)
-    check_number("past", int(state.past.max()), least=-1, most=n_before - 1)
-    check_array("past_ids", state.past_ids, (n_before,), kind="i", least=0)
-    for name in ("concentration", "prior_concentration"):
-        check_number(name, getattr(state, name), least=1e-300, most=LARGE)
-    return width
+def check_state(state: EpochState, n_features: int, n_seen: int) -> None:
+    """Raise if a saved epoch is unfit for compiled code; it has `n_seen` columns."""
+    sizes = {"n_nodes": len(state.tree)}
+    check_sizes(state, sizes)
+    width = n_features - state.n_unseen
+    check_number("n_unseen", width, least=0, most=n_seen)
+    check_number("means", sizes["n_seen"], least=width, most=width)
+    check_places("past", state.past, sizes["n_before"], least=-1)

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from skbnp.components.known_topics import TopicPriors
-from skbnp.estimators import _base, _saved
+from skbnp.estimators import _base
 from skbnp.estimators._given_topics import given_topics
 from skbnp.estimators._known_topics import (
     TopicPriorLike,
@@ -20,6 +20,7 @@ from skbnp.estimators._known_topics import (
     warn_of_heavy_priors,
 )
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler, best_of
+from skbnp.estimators._saved import check_known_topics, check_number
 from skbnp.inference.chains import end_entries
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage, renamed
@@ -32,6 +33,7 @@ from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.models.hdp_franchise.start import draw_topics
 from skbnp.utils.ordering import evenly_spaced, names_by_weight, rows_by_id
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.ranges import NotEmpty, Unlimited
 from skbnp.utils.typing import Ints
 from skbnp.utils.validation import (
     HasMethods,
@@ -206,7 +208,9 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
     True
     """
 
-    samples_: list[FranchiseSample]
+    samples_: Annotated[list[FranchiseSample], NotEmpty]
+    _kept: list[FranchiseSample]
+    _chains: tuple[chain.FranchiseState, ...] | None
     _known: TopicPriors | None = None  # topics that are known before a fit
 
     # Fitted
@@ -214,7 +218,7 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
     corpus_concentration_: float
     topic_word_prior_: float | np.ndarray
     word_discount_: float
-    word_concentration_: float
+    word_concentration_: Unlimited
 
     _parameter_constraints: dict = {
         **TopicSampler._parameter_constraints,
@@ -280,7 +284,6 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
     # -- learning ---------------------------------------------------------------------
 
     _columns = chain.COLUMNS
-    _sample_class, _chain_class = FranchiseSample, chain.FranchiseState
 
     def _check_consistency(self, goes_on: bool) -> None:
         self._priors()
@@ -576,14 +579,9 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
         known = self._known
         if known is not None:
             most = max(self._next_id, 1)
-            _saved.check_known_topics(known, most, self.n_features_in_, known.eta)
+            check_known_topics(known, most, self.n_features_in_, known.eta)
 
-    def _check_sample(self, sample: FranchiseSample) -> None:
-        n = len(sample.table_counts)
-        shape = (n, self.n_features_in_)
-        _saved.check_counts("topic_word_counts", sample.topic_word_counts, shape)
-        _saved.check_array("table_counts", sample.table_counts, (n,), kind="i", least=1)
-        _saved.check_array("component_ids", sample.component_ids, (n,), kind="i")
+    def _check_sample(self, sample: FranchiseSample, sizes: dict[str, int]) -> None:
         _check_repeats(sample)
 
     def _check_chain(self, state: chain.FranchiseState) -> None:
@@ -753,10 +751,6 @@ def _check_repeats(state: FranchiseSample | Concentrations) -> None:
     """Raise unless discount and concentration are in range, or both of no repeats."""
     if (state.word_discount, state.word_concentration) != NONE:
         least, most = DISCOUNTS
-        _saved.check_number(
-            "word_discount", state.word_discount, least=least, most=most
-        )
+        check_number("word_discount", state.word_discount, least=least, most=most)
         concentration = state.word_concentration
-        _saved.check_number(
-            "word_concentration", concentration, least=1e-300, most=1e100
-        )
+        check_number("word_concentration", concentration, least=1e-300, most=1e100)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,18 +13,20 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from skbnp.estimators import _saved
 from skbnp.estimators._base import PRIOR, are_in_use
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler
+from skbnp.estimators._saved import check_doc_counts, check_levels, check_number
 from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
+from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.models.nested_crp_walks import chain
 from skbnp.models.nested_crp_walks.model import NestedPriors
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.trees import TreeView
 from skbnp.utils.ordering import evenly_spaced
+from skbnp.utils.ranges import NotEmpty
 from skbnp.utils.typing import Array, Ints, Ints32
 from skbnp.utils.validation import (
     HasMethods,
@@ -193,7 +195,9 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     True
     """
 
-    samples_: list[NestedSample]
+    samples_: Annotated[list[NestedSample], NotEmpty]
+    _kept: list[NestedSample]
+    _chains: tuple[chain.NestedState, ...] | None
 
     _parameter_constraints: dict = {
         **TopicSampler._parameter_constraints,
@@ -245,7 +249,6 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     # -- learning ---------------------------------------------------------------------
 
     _columns = chain.COLUMNS
-    _sample_class, _chain_class = NestedSample, chain.NestedState
 
     def _check_consistency(self, goes_on: bool) -> None:
         """Check priors of levels, and the depth of a warm start."""
@@ -324,19 +327,14 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
             ),
         }
 
-    def _check_sample(self, sample: NestedSample) -> None:
-        n, n_levels = len(sample.depth), _saved.check_level_priors(sample.priors)
-        _saved.check_array("component_ids", sample.component_ids, (n,), kind="i")
-        _saved.check_array("depth", sample.depth, (n,), kind="i")
+    def _check_sample(self, sample: NestedSample, sizes: dict[str, int]) -> None:
         tree = sample.tree
         tree.check()
-        _saved.check_number("depth", tree.max_depth, least=0, most=n_levels - 1)
-        _saved.check_doc_counts(sample.doc_counts, tree)
-        shape = (n, self.n_features_in_)
-        _saved.check_counts("topic_word_counts", sample.topic_word_counts, shape)
+        check_levels(sizes["n_levels"], tree, MAX_LEVELS)
+        check_doc_counts(sample.doc_counts, tree)
 
     def _check_chain(self, state: chain.NestedState) -> None:
-        _saved.check_level_priors(state.priors)
+        check_number("max_depth", state.priors.n_levels, least=1, most=MAX_LEVELS)
 
     def _warn_if_chains_disagree(self) -> None:
         """Warn if chains put documents on different paths, or all on one."""

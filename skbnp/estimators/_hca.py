@@ -1,6 +1,6 @@
 """Estimator of hierarchical component analysis, by variational inference."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,14 +11,7 @@ from numpy.typing import ArrayLike
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import passing_probabilities
 from skbnp.estimators._base import NUMBER, PRIOR
-from skbnp.estimators._saved import (
-    LARGE,
-    LARGE_SQUARE,
-    LEAST_MASS,
-    check_array,
-    check_kinds_of,
-    check_number,
-)
+from skbnp.estimators._saved import LARGE, check_levels, check_number, damaged
 from skbnp.estimators._trees import MOST_LEVELS, is_bare_path
 from skbnp.estimators._variational import (
     BoundMixin,
@@ -61,8 +54,6 @@ from skbnp.utils.warnings import warn_caller
 DEFAULT_MOVES = TreeMoves(max_tries=5, max_rounds=4)
 #: Levels that are no news, and columns that are many.
 DEFAULT_DEPTH, WIDE = 3, 5_000
-#: Least entries of arrays in files that have a sign.
-LEAST = {"stub_masses": LEAST_MASS, "loading_variances": 1e-300, "centre_variances": 0}
 #: Rows of a stream that are evidence of branches where there are some clear groups.
 ENOUGH_ROWS = 200
 #: Part of the variance that other rows have beside one that hides them.
@@ -224,6 +215,7 @@ class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstim
     """
 
     # Fitted
+    _recent: RecentRows = RecentRows()  # of a stream
     tree_: TreeView
     components_: np.ndarray
     mean_: np.ndarray
@@ -520,7 +512,7 @@ class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstim
         if posterior.model.frame.scale == 0.0:  # nothing is known of it yet
             _put_in_frame(posterior, rows)
         moves = self._moves()
-        recent, n_steps = getattr(self, "_recent", RecentRows()), posterior.n_steps
+        recent, n_steps = self._recent, posterior.n_steps
         edits = NO_MOVES if moves is None else StreamEdits(moves, self.tol, recent)
         schedule = self._stream_schedule(posterior, rows)
         corpus, local_step = Corpus(rows), RowLocalStep(executor)
@@ -612,63 +604,33 @@ class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstim
 
     _saved_parts = {"model": Model, "state": State, "global_stats": Stats}
 
-    _saved_most = LARGE_SQUARE
-
-    def _check_saved(self) -> None:
-        super()._check_saved()
-        posterior = self._posterior
-        model = posterior.model
-        state = posterior.state
-        global_stats = posterior.global_stats
-        n_levels, n_features = model.n_levels, self.n_features_in_
-        check_number("max_depth", n_levels, least=1, most=MOST_LEVELS)
-        state.tree.check()
-        n = len(state.tree)
-        check_number("tree_", state.tree.max_depth, least=0, most=n_levels - 1)
-        check_number("n_components_", self.n_components_, least=n, most=n)
-        shapes = {
-            "loadings": (n, n_features),
-            "loading_variances": (n,),
-            "stub_masses": (n,),
-            "centres": (n,),
-            "centre_variances": (n,),
-            "mean": (n_features,),
-            "moments": (n, n_levels, n_levels),
-            "coordinates": (n, n_levels),
-            "products": (n, n_levels, n_features),
-            "total": (n_features,),
-            "shift": (n_features,),
-        }
-        squares = ("moments", "products", "loading_variances")
-        for part in (model.frame, state, global_stats):
-            for item in fields(part):
-                if item.name in shapes:
-                    value = getattr(part, item.name)
-                    most = LARGE_SQUARE if item.name in squares else LARGE
-                    shape = shapes[item.name]
-                    least = LEAST.get(item.name, -most)
-                    check_array(item.name, value, shape, least=least, most=most)
+    def _check_saved(self) -> dict[str, int]:
+        sizes, posterior = super()._check_saved(), self._posterior
+        model, state = posterior.model, posterior.state
+        global_stats, n_levels = posterior.global_stats, model.n_levels
+        check_levels(n_levels, state.tree, MOST_LEVELS)
+        check_number("moments", sizes["n_levels"], least=n_levels, most=n_levels)
         variances = state.centre_variances[1:]  # 0 at the root, which has no centre
-        check_array("centre_variances", variances, variances.shape, least=1e-300)
+        check_number(
+            "centre_variances", variances.min(initial=1.0), least=1e-300, most=LARGE
+        )
         moments = global_stats.moments
         skewed = np.abs(moments - moments.transpose(0, 2, 1)).max(axis=(1, 2))
         roots, traces = np.linalg.eigvalsh(moments), np.trace(moments, axis1=1, axis2=2)
         if (np.maximum(skewed, -roots[:, 0]) > 1e-6 * (1.0 + traces)).any():
-            raise ValueError("The saved moments is damaged: it is no sum of squares.")
+            raise damaged("moments", "is no sum of squares")
         # The mean coordinates of the rows that pass; the root has no centre.
         sums = equations(state.tree, global_stats)
         means = np.abs(state.centre_variances * sums.left[:-1, -1])
         beyond = np.abs(state.centres[1:]) > 1.0 + 10.0 * means[1:]
         if state.centres[0] != 0.0 or beyond.any():
-            raise ValueError("The saved centres is damaged: one is far from all rows.")
-        if not np.array_equal(posterior.ids, state.tree.ids):
-            raise ValueError("The saved tree_ is damaged: its ids disagree.")
-        recent = getattr(self, "_recent", RecentRows())
-        check_kinds_of(recent, RecentRows, "recent_rows")
-        shape = (len(recent.rows), n_features if len(recent.rows) else 0)
-        check_array("recent_rows", recent.rows, shape, least=-LARGE)
-        if len(recent.rows) and model.frame.farthest(recent.rows)[1] > FARTHEST:
-            raise ValueError("The saved recent_rows are damaged: one is too far away.")
+            raise damaged("centres", "has one far from all rows")
+        recent = self._recent.rows
+        if len(recent) and recent.shape[1] != self.n_features_in_:
+            raise damaged("recent_rows", "has other columns")
+        if len(recent) and model.frame.farthest(recent)[1] > FARTHEST:
+            raise damaged("recent_rows", "has one that is too far away")
+        return sizes
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 

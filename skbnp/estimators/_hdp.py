@@ -20,13 +20,6 @@ from skbnp.estimators._cautions import (
 )
 from skbnp.estimators._given_topics import n_given
 from skbnp.estimators._known_topics import TopicPriorLike, base_prior
-from skbnp.estimators._saved import (
-    LARGE,
-    check_array,
-    check_kinds,
-    check_number,
-    check_sparse,
-)
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference import memory, schedules
 from skbnp.inference.engine import Learner
@@ -34,17 +27,13 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, Moves
 from skbnp.models.hdp import stream_trials
 from skbnp.models.hdp.burstiness import (
-    MOST_CONCENTRATION,
-    MOST_DISCOUNT,
     NO_BURSTINESS,
-    Burstiness,
 )
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.cross_fit import OF_ALL_FITS, CrossFittedTrials, hold_out_each
 from skbnp.models.hdp.fold_in import fold_in_posterior, score_documents
 from skbnp.models.hdp.held_out import has_few_tokens, hold_out
-from skbnp.models.hdp.held_out_priors import HIGHEST_CONCENTRATION
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.late_topics import propose_late_topics
 from skbnp.models.hdp.local import DocumentStep
@@ -60,12 +49,12 @@ from skbnp.models.hdp.moves.held_out import EndUnused, blur
 from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness, suit_burstiness_to
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.reservoir import SCORED, Reservoir, has_doubled
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.arrays import with_columns
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.ranges import Unlimited
 from skbnp.utils.typing import Ints, MatrixLike
 from skbnp.utils.validation import Options, StrOptions, check_is_fitted
 from skbnp.utils.warnings import warn_caller
@@ -261,9 +250,10 @@ class HDP(VariationalTopicModel):
     """
 
     # Fitted
+    _posterior: HDPPosterior
     prediction_concentration_: float
     word_discount_: float
-    word_concentration_: float
+    word_concentration_: Unlimited
 
     _posterior_class = HDPPosterior
     _parameter_constraints: dict = {
@@ -483,53 +473,6 @@ class HDP(VariationalTopicModel):
         "state": HDPState,
         "global_stats": (HDPStats, CollapsedStats),
     }
-
-    def _check_saved(self):
-        check_kinds(self, _posterior=HDPPosterior)
-        super()._check_saved()
-        posterior = self._posterior
-        stats = HDPStats if isinstance(posterior.model, DirectHDP) else CollapsedStats
-        check_kinds(posterior, global_stats=stats)
-        weights = posterior.state.weights
-        check_array("weights", weights, weights.shape, least=1e-300, most=1.0)
-        most = 2.0 * max(HIGHEST_CONCENTRATION, posterior.state.doc_concentration)
-        result = posterior.state.prediction_concentration
-        check_number("prediction_concentration_", result, least=0.0, most=most)
-        check_burstiness(posterior.state)
-        for number in posterior.alike or ():
-            check_number("n_components_range_", number, least=1, most=LARGE)
-        for number in posterior.held_out_gain or ():
-            check_number("held_out_gain", number, least=-LARGE, most=LARGE)
-        if posterior.reservoir is not None:
-            self._check_reservoir(posterior.reservoir)
-        if posterior.outliers is not None:
-            self._check_outliers(posterior.outliers)
-        missed = posterior.missed
-        if missed is not None:
-            shape = len(missed.indptr) - 1, missed.shape[1]
-            check_sparse("missed", missed, shape, kind="f")
-
-    def _check_reservoir(self, reservoir: Reservoir) -> None:
-        """Raise if the saved reservoir is unfit for use."""
-        keys = reservoir.keys
-        if keys.dtype != np.uint64 or keys.ndim != 1 or not keys.dtype.isnative:
-            raise ValueError("The saved reservoir is damaged: it has other keys.")
-        shape = (keys.size, self.n_features_in_)
-        check_sparse("reservoir", reservoir.counts, shape, kind="f")
-
-    def _check_outliers(self, outliers: Outliers) -> None:
-        """Raise if saved outliers and proposals are unfit for use."""
-        counts, proposal = outliers.counts, outliers.proposal
-        shape = len(counts.indptr) - 1, self.n_features_in_
-        check_sparse("surprises", counts, shape, kind="f")
-        if proposal is not None:
-            n = len(proposal.gains)
-            shape = n, self.n_features_in_
-            check_sparse("proposal", proposal.topics, shape, kind="f")
-            check_array("n_judges", proposal.n_judges, (n,), kind="i")
-            check_array("gains", proposal.gains, (n,), least=-LARGE)
-            check_array("squares", proposal.squares, (n,))
-            check_array("shares", proposal.shares, (n,))
 
     def _least_samples(self, posterior, counts) -> float:
         """Number of documents whose tokens equal those of the topics' prior.
@@ -955,16 +898,3 @@ class HDP(VariationalTopicModel):
             - "doc_concentration": its log prior up to a constant, where it is learned.
         """
         return self._elbo_terms(X)
-
-
-def check_burstiness(state: Any) -> None:
-    """Raise unless a state has no burstiness, or one in range."""
-    if state.burstiness is not None:
-        check_kinds(state, burstiness=Burstiness)
-        burstiness = state.burstiness
-        check_number(
-            "word_discount_", burstiness.discount, least=0.0, most=MOST_DISCOUNT
-        )
-        most = 2.0 * MOST_CONCENTRATION  # as exponentials round
-        result = burstiness.concentration
-        check_number("word_concentration_", result, least=0.5, most=most)

@@ -22,9 +22,8 @@ from skbnp.estimators._given_topics import check_names
 from skbnp.estimators._saved import (
     check_history,
     check_ids,
-    check_lineage,
-    check_needed,
     check_number,
+    check_sizes,
     check_type,
 )
 from skbnp.estimators._sessions import FitTasks
@@ -40,6 +39,7 @@ from skbnp.inference.monitor import Account, shown, thin
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.mixing import has_mixed, mixing
 from skbnp.utils.random import draw_seed_entropy
+from skbnp.utils.ranges import MOST_IDS, Entropy, Id, Steps
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
@@ -96,18 +96,15 @@ class Sampler(
     # Fitted
     samples_: list[Any]
     n_components_posterior_: dict[int, float]
-    _seed_entropy: int
-    _next_id: int  # of components
+    _seed_entropy: Entropy
+    _next_id: Id  # of components
     _chains: tuple[ChainState, ...] | None  # None: no chain can go on
     _kept: list[Any]
     _data: bytes | None  # name of the corpus that the chains are over
-    _burnt: int  # their burn-in
+    _burnt: Steps = 0  # their burn-in
 
     #: Columns of the history.
     _columns: tuple[str, ...]
-    #: Classes of samples and of chains, in files.
-    _sample_class: Any
-    _chain_class: Any
 
     @abstractmethod
     def _check_consistency(self, goes_on: bool) -> None:
@@ -138,22 +135,20 @@ class Sampler(
     def _attributes_of(self, best: Any) -> dict[str, Any]:
         """Return the fitted attributes of the sample with the highest log joint."""
 
-    @abstractmethod
-    def _check_sample(self, sample: Any) -> None:
-        """Raise if a saved sample is unfit for compiled code."""
+    def _check_sample(self, sample: Any, sizes: dict[str, int]) -> None:
+        """Raise if a saved sample, of arrays of these sizes, is none of this model."""
 
-    @abstractmethod
     def _check_chain(self, state: Any) -> None:
         """Raise if priors of a saved chain are out of range.
 
         The seats are checked with their documents.
         """
 
-    def _seen_before(self) -> int | None:
-        """Rows of earlier chunks; None if unknown."""
-        return None
+    def _seen_before(self) -> int:
+        """Rows of earlier chunks."""
+        return 0
 
-    def _account(self, n_before: int | None, data, *, adds: bool) -> dict[str, Any]:
+    def _account(self, n_before: int, data, *, adds: bool) -> dict[str, Any]:
         """Return the fitted attributes of the numbers of rows seen."""
         return {}
 
@@ -418,21 +413,13 @@ class Sampler(
         return kept
 
     def _check_saved(self) -> None:
-        check_needed(
-            vars(self), ("_chains", "_data", "_seed_entropy", "_kept", "_next_id")
-        )
-        if not self.samples_:
-            raise ValueError("The saved samples_ are damaged: there is none.")
         check_history(self.history_, self._columns)
         for sample in (*self.samples_, *self._kept):
-            if not isinstance(sample, self._sample_class):
-                raise ValueError("The saved samples_ are damaged: of another model.")
-            self._check_sample(sample)
+            sizes = {"n_features": self.n_features_in_}
+            check_sizes(sample, sizes)
+            self._check_sample(sample, sizes)
         for state in self._saved_chains():
-            if not isinstance(state, self._chain_class):
-                raise ValueError("The saved chains are damaged: of another model.")
-            check_ids("ids", state.ids, (len(state.ids),))
-            check_lineage("lineage", state.lineage)
+            check_ids("ids", state.ids, MOST_IDS)
             self._check_chain(state)
 
     def _saved_chains(self) -> tuple[Any, ...]:
@@ -481,6 +468,7 @@ class TopicSampler(_base.TopicModelMixin, Sampler):
     """Base of samplers of topic models of whole counts."""
 
     _rounds_counts = True
+    _n_seen: Steps  # documents of all calls
     _parameter_constraints: dict = {**Sampler._parameter_constraints, **_base.SHARED}
 
     @abstractmethod
@@ -513,12 +501,10 @@ class TopicSampler(_base.TopicModelMixin, Sampler):
         )
         return TokenCorpus(counts, Tokens.from_counts(counts))
 
-    def _seen_before(self) -> int | None:
-        return getattr(self, "_n_seen", None)
+    def _seen_before(self) -> int:
+        return self._n_seen
 
-    def _account(self, n_before: int | None, data, *, adds: bool) -> dict[str, Any]:
-        if n_before is None:
-            return {}
+    def _account(self, n_before: int, data, *, adds: bool) -> dict[str, Any]:
         n_docs = data.counts.shape[0]
         return {"_n_seen": n_before + n_docs if adds else max(n_before, n_docs)}
 
@@ -526,8 +512,6 @@ class TopicSampler(_base.TopicModelMixin, Sampler):
     def n_samples_seen_(self) -> int:
         """Documents learned from; in a stream, as often as they came."""
         check_is_fitted(self)
-        if not hasattr(self, "_n_seen"):
-            raise AttributeError("n_samples_seen_ is not in files of older versions.")
         return self._n_seen
 
     def _widened(

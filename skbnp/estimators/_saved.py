@@ -1,199 +1,142 @@
 """Checks of the states of saved estimators, before compiled code reads them.
 
-Learning keeps shapes, types and ranges; a file may be damaged. So they are checked
-once, when the state of an estimator is set.
+Learning keeps shapes, types and ranges, which classes declare with their attributes; a
+file may be damaged. So types and ranges are checked when an object is made from a file
+(`skbnp.utils.plain`), and here, when the state of an estimator is set, whether sizes
+and parts go together.
 """
 
-from collections.abc import Iterable, Mapping
-from copy import copy
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from numbers import Real
-from typing import Annotated, Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-import scipy.sparse as sp
 
 from skbnp.components.known_topics import KnownWordTopics, TopicPriors
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.word_topics import WordTopics
-from skbnp.inference.chains import ChainState
-from skbnp.inference.posterior import Lineage, Posterior
-from skbnp.kernels._nested_crp import MAX_LEVELS
-from skbnp.trees import Tree, TreeView
+from skbnp.trees import Tree
 from skbnp.utils.hints import fits
-from skbnp.utils.ranges import (
-    LARGE,
-    LARGE_SQUARE,
-    MOST,
-    MOST_IDS,
-    MOST_STEPS,
-    Entropy,
-    Id,
-    In,
-    Steps,
-)
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.ranges import LARGE, LARGE_SQUARE, MOST_IDS, MOST_STEPS, Sized
 
-#: Least mass at a node: what rounding leaves of none.
-LEAST_MASS = -0.5
 #: What updates of totals may round off, relative to one count or to the totals: those
 #: of a stream of a million steps differ by 1e-10.
 ROUNDED = 1e-6
-
-Array, Ints = Array, Ints
-#: Types of what `fit` leaves, by name; no name means two things.
-FITTED: dict[str, Any] = {
-    "_burnt": Steps,
-    "_chains": tuple[ChainState, ...] | None,
-    "_data": bytes | None,
-    "_seed_entropy": Entropy,
-    "_kept": list[object],
-    "_last": tuple[ChainState, ...],
-    "_n_seen": Steps,
-    "_next_id": Id,
-    "_posterior": Posterior,
-    "_seen": SeenWords,
-    "child_concentration_": float,
-    "component_ids_": Ints,
-    "components_": Array,
-    "converged_": bool,
-    "corpus_concentration_": float,
-    "doc_concentration_": float,
-    "history_": dict[str, list],
-    "level_concentration_": Array,
-    "level_prior_": Array,
-    "lineage_": list[Lineage],
-    "loading_variance_": float,
-    "mean_": Array,
-    "n_active_components_": int,
-    "n_components_": Annotated[int, In(1, MOST)],
-    "n_components_posterior_": dict[int, float],
-    "n_features_in_": Annotated[int, In(1, MOST)],
-    "n_iter_": Steps,
-    "noise_variance_": float,
-    "past_weight_": float,
-    "prior_concentration_": float,
-    "samples_": list[object],
-    "topic_names_": dict[int, str],
-    "topic_weights_": Array,
-    "topic_word_prior_": float | Array,
-    "tree_": TreeView,
-    "vmf_concentration_": float,
-}
+#: What a fit may lack, though its class declares it.
+OPTIONAL = {"feature_names_in_", "topic_names_"}
 
 
-def check_needed(attributes: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise unless fitted attributes exist."""
-    for name in names:
-        if name not in attributes:
+def check_fitted(estimator: Any) -> None:
+    """Raise unless an estimator has what its class declares, of the types declared.
+
+    What has a value without a fit, or is computed, may be absent.
+    """
+    kind, attributes = type(estimator), vars(estimator)
+    hints = {name: hint for name, hint in _hints_of(kind).items() if _is_fitted(name)}
+    for name in sorted(hints.keys() - attributes.keys() - OPTIONAL):
+        if not hasattr(kind, name):
             raise ValueError(f"The saved estimator is damaged: it has no {name}.")
+    for name in hints.keys() & attributes.keys():
+        check_type(name, attributes[name], hints[name])
+        if hints[name] in (float, np.ndarray, float | np.ndarray):
+            check_in_range(name, attributes[name])
+    check_ids("component_ids_", estimator.component_ids_, MOST_IDS)
+    check_sizes(estimator, {"n_components": estimator.n_components_})
 
 
-def check_fitted(attributes: Mapping[str, Any]) -> None:
-    """Raise unless fitted attributes exist and have their types."""
-    for name, hint in FITTED.items():
-        if name in attributes and not fits(attributes[name], hint):
-            raise _damaged(name, f"is {attributes[name]!r:.80}, not {hint}")
-    check_lineage("lineage_", attributes["lineage_"])
-    for name in FITTED.keys() & attributes.keys():
-        value, is_number = attributes[name], fits(attributes[name], float)
-        if is_number:
-            check_number(name, value, least=0, most=LARGE_SQUARE)
-        elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
-            check_array(name, value, value.shape, least=-LARGE)
-    shape = (attributes["n_components_"],)
-    if "component_ids_" in attributes:
-        check_ids("component_ids_", attributes["component_ids_"], shape)
-    if "topic_weights_" in attributes:
-        weights = attributes["topic_weights_"]
-        check_array("topic_weights_", weights, shape, most=1.0 + 1e-6)
+def check_in_range(name: str, value: Any) -> None:
+    """Raise unless a number, or the doubles of an array, are as fits leave them."""
+    if not isinstance(value, np.ndarray):
+        check_number(name, value, least=0, most=LARGE_SQUARE)
+    elif value.dtype.kind == "f":
+        check_type(name, value, Annotated[np.ndarray, Sized(*value.shape)])
+
+
+def _is_fitted(name: str) -> bool:
+    return name[0] == "_" or name[-1] == "_"
+
+
+def check_sizes(owner: object, sizes: dict[str, int]) -> None:
+    """Raise unless arrays of an object, and of its parts, have the declared sizes.
+
+    `sizes` are known ones; others, those of the first array that has them, are added.
+    """
+    for name, hint in _hints_of(type(owner)).items():
+        value: Any = getattr(owner, name, None)
+        if value is None or hint is Any:
+            continue
+        for declared in _sized_in(hint):
+            for size, actual in zip(declared.sizes, value.shape, strict=True):
+                wanted = size
+                if isinstance(size, str):
+                    wanted = sizes.setdefault(size, actual)
+                if actual != wanted:
+                    raise damaged(name, f"has {actual}, not {wanted} {size}")
+        if is_dataclass(value):
+            check_sizes(value, sizes)
+
+
+def _hints_of(kind: type) -> Mapping[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _sized_in(hint: Any) -> Iterator[Sized]:
+    """Yield the sizes that a type hint declares."""
+    if get_origin(hint) is Annotated:
+        yield from (one for one in get_args(hint) if isinstance(one, Sized))
+    elif get_origin(hint) in (Union, UnionType):
+        for one in get_args(hint):
+            yield from _sized_in(one)
 
 
 def check_history(history: dict[str, list], names: Iterable[str]) -> None:
     """Raise unless the trace has these columns, of numbers, all of one length."""
     if history.keys() != set(names) or len({len(one) for one in history.values()}) > 1:
-        raise _damaged("history_", "has other columns than a fit writes")
+        raise damaged("history_", "has other columns than a fit writes")
     for name, values in history.items():
         if name == "epoch":
             continue  # labels
         is_whole = name in ("step", "n_components")
         hint = list[int] if is_whole else list[float | tuple[float, ...]]
         if not fits(values, hint):
-            raise _damaged("history_", f"has no numbers in column {name}")
+            raise damaged("history_", f"has no numbers in column {name}")
         if name == "step":
             for value in (min(values, default=0), max(values, default=0)):
                 check_number("history_", value, least=0, most=MOST_STEPS)
 
 
-def check_lineage(name: str, lineage: list[Lineage]) -> None:
-    """Raise unless a log has entries."""
-    if not lineage:
-        raise _damaged(name, "is empty")
-
-
-def check_ids(name: str, ids: Any, shape: tuple[int, ...]) -> None:
-    """Raise unless an array has ids of components, each once."""
-    check_array(name, ids, shape, kind="i", most=MOST_IDS)
-    if len(np.unique(ids)) < len(ids):
-        raise _damaged(name, "names a component twice")
-
-
-def check_kinds(owner: object, **kinds: type | tuple[type, ...]) -> None:
-    """Raise unless attributes have their classes."""
-    for name, kind in kinds.items():
-        check_kinds_of(getattr(owner, name), kind, name)
+def check_ids(name: str, values: np.ndarray, most: int) -> None:
+    """Raise unless numbers from 0 to `most` are each there once."""
+    check_type(name, values, Annotated[np.ndarray, Sized(values.size, most=most)])
+    if len(np.unique(values)) < len(values):
+        raise damaged(name, "names one twice")
 
 
 def check_posterior(
-    posterior: Posterior, most: float, **kinds: type | tuple[type, ...]
-) -> None:
-    """Raise unless parts of a posterior have their classes, and numbers are in range.
+    posterior: Any, n_features: int, **kinds: type | tuple[type, ...]
+) -> dict[str, int]:
+    """Raise unless parts of a posterior have their classes and go together.
 
-    `most` is the largest number in the model and in totals.
+    Return the sizes of its arrays, by name.
     """
-    check_kinds(posterior, **kinds)
-    origin = posterior.step_origin
-    check_number("step_origin", origin, least=-MOST_STEPS, most=posterior.n_steps)
-    check_lineage("lineage", posterior.lineage)
-    check_ids("ids", posterior.ids, (len(posterior.ids),))
-    check_numbers(posterior.model, most)
-    check_numbers(posterior.global_stats, most)
-
-
-def check_numbers(owner: Any, most: float = LARGE) -> None:
-    """Raise unless the numbers among the fields of an object are in range."""
-    for item in fields(owner):
-        value = getattr(owner, item.name)
-        numbers = value if isinstance(value, tuple) else (value,)
-        for number in numbers:
-            if isinstance(number, Real):
-                check_number(item.name, number, least=-most, most=most)
-
-
-def check_array(
-    name: str,
-    array: Any,
-    shape: tuple[int, ...],
-    *,
-    kind: str = "f",
-    least: float = 0,
-    most: float | None = None,
-) -> None:
-    """Raise unless an array has a given shape and numbers in range.
-
-    Doubles ("f") are at most `LARGE` without `most`, integers of any size ("i") `MOST`.
-    """
-    types = "iu" if kind == "i" else "f"
-    if not isinstance(array, np.ndarray) or array.shape != shape:
-        raise _damaged(name, f"is no array of shape {shape}")
-    if array.dtype.kind not in types or (kind == "f" and array.dtype != np.float64):
-        raise _damaged(name, f"has dtype {array.dtype}")
-    if not (array.dtype.isnative and array.flags.c_contiguous and array.flags.aligned):
-        raise _damaged(name, "is not laid out as it was saved")
-    if most is None:
-        most = MOST if kind == "i" else LARGE
-    if array.size and not (array.min() >= least and array.max() <= most):
-        raise _damaged(name, f"has entries out of [{least:g}, {most:g}]")
+    for name, kind in kinds.items():
+        check_type(name, getattr(posterior, name), kind)
+    steps = posterior.n_steps
+    check_number("step_origin", posterior.step_origin, least=-MOST_STEPS, most=steps)
+    check_ids("ids", posterior.ids, MOST_IDS)
+    n = posterior.state.n_components
+    sizes = {"n_components": n, "n_nodes": n, "n_features": n_features}
+    check_sizes(posterior, sizes)
+    if not np.array_equal(
+        posterior.ids, getattr(posterior.state, "ids", posterior.ids)
+    ):
+        raise damaged("tree_", "has other ids than the posterior")
+    words = getattr(posterior.global_stats, "topic_words", None)
+    if words is not None:
+        check_topic_words(words, sizes, posterior.state.topic_word_prior)
+    return sizes
 
 
 def check_doc_counts(counts: Any, tree: Tree) -> None:
@@ -201,143 +144,81 @@ def check_doc_counts(counts: Any, tree: Tree) -> None:
 
     So none of a level has more than the root, and sums of a level are counts.
     """
-    check_array("doc_counts", counts, (len(tree),), kind="i")
     below = np.zeros(len(tree), dtype=np.int64)
     np.add.at(below, tree.parent[1:], counts[1:].astype(np.int64))
     if (below > counts).any() or (counts[1:] < 1).any():
-        raise _damaged("doc_counts", "has nodes with other documents than their paths")
+        raise damaged("doc_counts", "has nodes with other documents than their paths")
 
 
-def check_counts(name: str, counts: Any, shape: tuple[int, int]) -> None:
-    """Raise unless a sparse array of whole counts has a shape and canonical order."""
-    check_sparse(name, counts, shape, kind="i")
-    if counts.data.dtype != np.int32 or counts.data.sum(dtype=np.int64) > MOST:
-        raise _damaged(name, "holds something else than counts of a corpus")
+def check_seen_words(seen: SeenWords, n_features: int) -> None:
+    """Raise unless the rows of a table are distinct words of a vocabulary."""
+    if seen.n_vocabulary != n_features:
+        raise damaged("seen words", f"is not of {n_features} features")
+    check_ids("seen words", seen.words, n_features - 1)
 
 
-def check_sparse(name: str, counts: Any, shape: tuple[int, int], *, kind: str) -> None:
-    """Raise unless a sparse array of numbers >= 0 has a shape and canonical order.
-
-    `kind` is that of `check_array`.
-    """
-    if not isinstance(counts, sp.csr_array) or counts.shape != shape:
-        raise _damaged(name, f"is no csr_array of shape {shape}")
-    kinds = {"indptr": "i", "indices": "i", "data": kind}
-    for part, its_kind in kinds.items():
-        values = getattr(counts, part)
-        if not isinstance(values, np.ndarray):
-            raise _damaged(name, "does not consist of arrays")
-        check_array(name, values, (values.size,), kind=its_kind)
-    limits, n_stored = counts.indptr, counts.indices.size
-    if not (limits.size == shape[0] + 1 and counts.data.size == n_stored):
-        raise _damaged(name, "has arrays of other lengths")
-    # SciPy allows for entries behind the last limit; kernels do not.
-    if limits[0] != 0 or limits[-1] != n_stored or (np.diff(limits) < 0).any():
-        raise _damaged(name, "has other limits of rows than it has entries")
-    if n_stored and counts.indices.max() >= shape[1]:
-        raise _damaged(name, f"has an index beyond {shape[1]} columns")
-
-
-def check_signed(name: str, values: Any, shape: tuple[int, int]) -> None:
-    """Raise unless a sparse array of doubles of any sign has a given shape."""
-    if not (isinstance(values, sp.csr_array) and isinstance(values.data, np.ndarray)):
-        raise _damaged(name, f"is no csr_array of shape {shape}")
-    magnitudes = copy(values)
-    if values.data.dtype.kind == "f":
-        magnitudes.data = np.abs(values.data)
-    check_sparse(name, magnitudes, shape, kind="f")
-
-
-def check_seen_words(seen: Any, n_features: int) -> int:
-    """Raise unless the rows of a table are distinct words; return their number."""
-    words: Any = getattr(seen, "words", None)
-    check_array("seen words", words, (np.size(words),), kind="i")
-    if words.dtype != np.intp or seen.n_vocabulary != n_features:
-        raise _damaged("seen words", f"is not of {n_features} features")
-    check_number("seen words", words.max(initial=0), least=0, most=n_features - 1)
-    if len(np.unique(words)) < len(words):
-        raise _damaged("seen words", "names a word twice")
-    return len(words)
-
-
-def check_known_topics(known: Any, n_topics: int, n_features: int, eta: float) -> None:
+def check_known_topics(
+    known: TopicPriors, n_topics: int, n_features: int, eta: float
+) -> None:
     """Raise unless known topics fit a table of `n_topics` and `n_features`."""
-    check_kinds_of(known, TopicPriors, "known topics")
-    words, columns = known.words, known.columns
-    check_array("known topics", columns, (np.size(columns),), kind="i")
-    check_array("known words", words, (np.size(words),), kind="i")
-    check_number("known topics", columns.max(initial=0), least=0, most=n_topics - 1)
-    check_number("known words", words.max(initial=0), least=0, most=n_features - 1)
-    if len(np.unique(columns)) < len(columns) or (np.diff(words) <= 0).any():
-        raise _damaged("known topics", "names a topic or a word twice")
-    check_array("known topics", known.values, (len(words), len(columns)))
-    check_array("known topics", known.fixed_stats, (2, len(columns)), least=-LARGE)
-    fixed = known.is_fixed
-    is_mask = isinstance(fixed, np.ndarray) and fixed.dtype == bool
-    if not is_mask or fixed.shape != columns.shape or known.eta != eta:
-        raise _damaged("known topics", "is not of these topics")
+    check_sizes(known, {})
+    check_ids("known topics", known.columns, n_topics - 1)
+    check_ids("known words", known.words, n_features - 1)
+    if (np.diff(known.words) <= 0).any() or known.eta != eta:
+        raise damaged("known topics", "is not of these topics and words")
 
 
-def check_topic_words(global_stats: Any, n: int, n_features: int, eta: float) -> None:
-    """Raise unless totals have a table of words of `n` topics; `eta` is their prior."""
-    check_kinds(global_stats, topic_words=WordTopics)
-    table = global_stats.topic_words
-    check_kinds(table, seen=SeenWords)
-    n_seen = check_seen_words(table.seen, n_features)
+def check_topic_words(table: Any, sizes: dict[str, int], eta: float) -> None:
+    """Raise unless a table of words is one of topics whose prior is `eta`."""
+    check_type("topic_words", table, WordTopics)
+    n_topics, n_features = sizes["n_components"], sizes["n_features"]
+    check_sizes(table, sizes)
+    check_seen_words(table.seen, n_features)
     # The table has rows and columns in reserve; those of rows are empty.
-    n_rows, width = np.shape(table._values)
+    n_seen, (n_rows, width) = len(table.seen), table._values.shape
     least = n_seen + (n_seen < n_features)
     check_number("topic_words", n_rows, least=least, most=n_features)
-    check_number("topic_words", width, least=max(n, 1), most=np.inf)
-    lowest = 0.0
+    check_number("topic_words", width, least=max(n_topics, 1), most=np.inf)
+    values, lowest = table._values[:n_seen], 0.0
     if isinstance(table, KnownWordTopics):
-        check_known_topics(table.known, n, n_features, eta)
-        lowest = -eta / max(table._scale, 1e-300)
-    check_array("topic_words", table._values, (n_rows, width), least=lowest)
-    reserve = table._values[n_seen:]
-    check_array("topic_words", reserve, reserve.shape, most=0.0)
-    check_number("topic_words", table._scale, least=1e-300, most=LARGE)
+        check_known_topics(table.known, n_topics, n_features, eta)
+        lowest = -eta / table._scale
+    if values.min(initial=0.0) < lowest or table._values[n_seen:].any():
+        raise damaged("topic_words", "has counts out of range")
     # Counts are entries times the scale.
-    most = table._values.max(initial=0.0) * table._scale
+    most = values.max(initial=0.0) * table._scale
     check_number("topic_words", most, least=0.0, most=LARGE)
-    check_array("topic_words", table.total, (n,), least=-LARGE)
-    sums = table._values[:n_seen, :n].sum(axis=0) * table._scale
+    sums = values[:, :n_topics].sum(axis=0) * table._scale
     if (np.abs(table.total - sums) > ROUNDED * (1.0 + np.abs(sums))).any():
-        raise _damaged("topic_words", "has other totals than counts")
+        raise damaged("topic_words", "has other totals than counts")
     if not (eta * n_features + table.total > 0.0).all():
-        raise _damaged("topic_words", "has a topic without mass")
-
-
-def check_kinds_of(value: object, kind: type | tuple[type, ...], name: str) -> None:
-    """Raise unless a value has its class."""
-    if not isinstance(value, kind):
-        raise _damaged(name, f"is of a wrong type, {_kind(value)}")
+        raise damaged("topic_words", "has a topic without mass")
 
 
 def check_type(name: str, value: object, hint: Any) -> None:
-    """Raise unless a value has the type of a hint."""
+    """Raise unless a value has the type and range of a hint."""
     if not fits(value, hint):
-        raise _damaged(name, f"is of a wrong type, {_kind(value)}")
+        raise damaged(name, f"is {value!r:.80}, not {hint}")
 
 
 def check_number(name: str, value: Any, *, least: float, most: float) -> None:
     """Raise unless a number is in range."""
     if not (isinstance(value, Real) and least <= float(value) <= most):
-        raise _damaged(name, f"is {value!r}, not in [{least:g}, {most:g}]")
+        raise damaged(name, f"is {value!r}, not in [{least:g}, {most:g}]")
 
 
-def check_level_priors(priors: Any) -> int:
-    """Raise unless priors of a topic tree are one per level; return the depth."""
-    n_levels = len(priors.level_prior)
-    check_number("max_depth", n_levels, least=1, most=MAX_LEVELS)
-    for name in ("level_prior", "topic_prior"):
-        check_array(name, getattr(priors, name), (n_levels,), least=1e-300)
-    return n_levels
+def check_places(name: str, places: np.ndarray, n: int, *, least: int) -> None:
+    """Raise unless numbers are positions among n things, or from `least` on."""
+    check_number(name, places.min(initial=0), least=least, most=np.inf)
+    check_number(name, places.max(initial=least), least=least, most=n - 1)
 
 
-def _kind(value: object) -> str:
-    return type(value).__name__
+def check_levels(n_levels: int, tree: Tree, most: int) -> None:
+    """Raise unless a tree has at most `n_levels` levels, which are at most `most`."""
+    check_number("max_depth", n_levels, least=1, most=most)
+    check_number("tree_", tree.max_depth, least=0, most=n_levels - 1)
 
 
-def _damaged(name: str, how: str) -> ValueError:
+def damaged(name: str, how: str) -> ValueError:
+    """Return the error of a damaged file."""
     return ValueError(f"The saved {name} is damaged: it {how}.")

@@ -337,10 +337,11 @@ class StickBreakingHDP(VariationalTopicModel):
     _saved_parts = {"model": StickHDP, "state": StickState, "global_stats": StickStats}
 
     def _check_saved(self):
-        super()._check_saved()
-        state, n_tables = self._posterior.state, self._posterior.model.n_tables
+        sizes, n_tables = super()._check_saved(), self._posterior.model.n_tables
         check_number("n_tables", n_tables, least=1, most=MOST_TABLES)
-        check_number("last", state.last, least=-1, most=state.n_components - 1)
+        last = self._posterior.state.last
+        check_number("last", last, least=-1, most=sizes["n_components"] - 1)
+        return sizes
 
     # -- evaluation -------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -28,14 +28,10 @@ from skbnp.estimators._known_topics import (
     warn_of_heavy_priors,
 )
 from skbnp.estimators._saved import (
-    LARGE,
-    check_array,
     check_fitted,
     check_history,
-    check_kinds_of,
     check_number,
     check_posterior,
-    check_topic_words,
     check_type,
 )
 from skbnp.estimators._sessions import FitAccount, FitSession, FitTasks
@@ -129,6 +125,7 @@ class VariationalEstimator(
 
     # Fitted
     converged_: bool
+    _posterior: Any
 
     @abstractmethod
     def _make_model(self) -> Any:
@@ -216,7 +213,7 @@ class VariationalEstimator(
             fitted = self._fitted_attributes(posterior, history, monitor.n_passes)
             probe.__dict__.update(vars(self), **fitted)
             with np.errstate(all="ignore"):
-                check_fitted(vars(probe))
+                check_fitted(probe)
                 probe._check_saved()
             if account["has_ended"]:
                 return None
@@ -228,7 +225,7 @@ class VariationalEstimator(
         """Return the learner of an account, and what it has of rows and threads."""
         around = self._around(posterior, rows, executor)
         learner = from_plain(account["learner"], (posterior, *around))
-        check_kinds_of(learner, PassLearner, "learner")
+        check_type("learner", learner, PassLearner)
         learner.check(posterior)
         return learner, around
 
@@ -431,12 +428,16 @@ class VariationalEstimator(
 
     #: Classes of parts of the posterior, in files.
     _saved_parts: dict[str, type | tuple[type, ...]]
-    #: Largest number of a model and of totals.
-    _saved_most = LARGE
 
-    def _check_saved(self) -> None:
-        check_posterior(self._posterior, self._saved_most, **self._saved_parts)
+    def _check_saved(self) -> dict[str, int]:
+        """Raise unless parts of a saved posterior go together; return its sizes."""
         check_history(self.history_, new_history(self._posterior.model.criterion))
+        sizes = check_posterior(
+            self._posterior, self.n_features_in_, **self._saved_parts
+        )
+        n = sizes["n_components"]
+        check_number("n_components_", self.n_components_, least=n, most=n)
+        return sizes
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 
@@ -897,25 +898,6 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
             self.history_["n_components"][-1] = self._posterior.state.n_components
         given = self._posterior, self.history_, self.n_iter_, self.converged_
         self.__dict__.update(self._fitted_attributes(*given))
-
-    # -- loading ----------------------------------------------------------------------
-
-    def _check_saved(self) -> None:
-        super()._check_saved()
-        posterior = self._posterior
-        state, global_stats = posterior.state, posterior.global_stats
-        n = state.n_components
-        check_number("n_components_", self.n_components_, least=0, most=n)
-        check_topic_words(global_stats, n, self.n_features_in_, state.topic_word_prior)
-        check_array("component_ids_", posterior.ids, (len(posterior.ids),), kind="i")
-        # Moves find columns by ids.
-        check_number("component_ids_", len(posterior.ids), least=0, most=n)
-        for item in fields(state):
-            value = getattr(state, item.name)
-            if isinstance(value, np.ndarray):
-                check_array(item.name, value, value.shape)
-        for name in global_stats.columns:
-            check_array(name, getattr(global_stats, name), (n,), least=-LARGE)
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 

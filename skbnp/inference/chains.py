@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Generic, Protocol, TypeVar
+from typing import Annotated, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from skbnp.inference.executor import Executor, RunTasks, run_in_turn
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Reporter
-from skbnp.inference.posterior import Lineage
+from skbnp.inference.posterior import Lineage, Log
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.ranges import Id, Steps
+from skbnp.utils.ranges import MOST_IDS, Id, Sized, Steps
 from skbnp.utils.typing import Ints
 
 
@@ -62,9 +62,9 @@ class ChainState:
 
     number: Steps
     step: Steps  # sweeps made
-    ids: Ints  # names of the components
+    ids: Annotated[Ints, Sized("n_components", most=MOST_IDS)]  # names
     next_id: Id
-    lineage: list[Lineage]  # grows with the chain
+    lineage: Log  # grows with the chain
     begin: Steps  # sweeps made by others before
     log_joint: float  # nats per token
 

@@ -6,7 +6,16 @@ adds entries to the lineage.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeVar,
+)
 
 import numpy as np
 
@@ -15,7 +24,16 @@ from skbnp.components.statistics import StateT, StatsT
 from skbnp.components.word_topics import remaining
 from skbnp.inference.interrupts import commit
 from skbnp.utils.ordering import rows_by_id
-from skbnp.utils.ranges import Entropy, Id, Limit, Share, Steps
+from skbnp.utils.ranges import (
+    MOST_IDS,
+    Entropy,
+    Id,
+    Limit,
+    NotEmpty,
+    Share,
+    Sized,
+    Steps,
+)
 from skbnp.utils.typing import Array, Flags, Ints
 
 
@@ -34,6 +52,10 @@ class Lineage(NamedTuple):
 
     def __deepcopy__(self, memo: dict) -> "Lineage":
         return self  # logs of many entries are copied often
+
+
+#: Each component has begun.
+Log = Annotated[list[Lineage], NotEmpty]
 
 
 def renamed(lineage: Sequence[Lineage], names: Ints) -> list[Lineage]:
@@ -91,8 +113,9 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
     model: ModelT
     state: StateT
     global_stats: StatsT
-    ids: Ints  # (K,) stable name of each component
-    lineage: list[Lineage]  # where each id came from
+    # stable name of each component
+    ids: Annotated[Ints, Sized("n_components", most=MOST_IDS)]
+    lineage: Log  # where each id came from
     seed_entropy: Entropy = 0  # of its random streams
     n_steps: Steps = 0  # updates
     step_origin: int = 0  # `n_steps` from which step sizes decrease

@@ -1,4 +1,4 @@
-"""Ranges of numbers of saved state, declared where a class declares its attributes.
+"""Ranges of numbers and sizes of arrays, declared where a class declares attributes.
 
 Learning keeps them; a file may be damaged, so they are checked when it is read.
 """
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 #: Largest count of a sampler.
 MOST = 2**31 - 1
@@ -15,6 +16,8 @@ MOST = 2**31 - 1
 LARGE = 1e120
 #: Largest magnitude of sums of squares of rows.
 LARGE_SQUARE = 1e240
+#: Least mass at a node: what rounding leaves of none.
+LEAST_MASS = -0.5
 #: Largest number of updates or rows, and of an entropy.
 MOST_STEPS, MOST_ENTROPY = 2**53, 2**128 - 1
 #: Largest id of a component: renaming allocates an entry for each, and the log of so
@@ -37,10 +40,97 @@ class In:
         return bool(self.least <= value <= self.most)
 
 
+class NotEmpty:
+    """Length of a container: one or more."""
+
+    @staticmethod
+    def contains(value: Any) -> bool:
+        """Whether there is any entry."""
+        return len(value) > 0
+
+
+class Sized:
+    """Sizes of an array, as numbers or names, and the range of its entries.
+
+    A name stands for one number in all of a state. Doubles are by default at most
+    `LARGE` in magnitude, integers from 0 to `MOST`.
+    """
+
+    number: type = np.float64  # of the entries of sparse arrays
+
+    def __init__(
+        self,
+        *sizes: str | int,
+        least: float | None = None,
+        most: float | None = None,
+    ):
+        self.sizes, self.least, self.most = sizes, least, most
+
+    def __repr__(self) -> str:
+        return f"({', '.join(map(str, self.sizes))}) with entries in range"
+
+    def contains(self, value: Any) -> bool:
+        """Whether compiled code can read an array, and its entries are in range."""
+        if not sp.issparse(value):
+            return value.ndim == len(self.sizes) and self._has_range(value)
+        is_kind = value.data.dtype == self.number
+        return is_kind and _is_canonical(value) and self._has_range(value.data)
+
+    def _has_range(self, array: np.ndarray) -> bool:
+        """Whether entries are laid out as compiled code reads them, and in range."""
+        kind = array.dtype.kind
+        if not _is_plain(array) or (kind == "f" and array.dtype != np.float64):
+            return False
+        if kind == "b" or not array.size:
+            return True
+        most = self.most or (LARGE if kind == "f" else MOST)
+        least = self.least
+        if least is None:
+            least = -most if kind == "f" else 0
+        return bool(array.min() >= least and array.max() <= most)
+
+
+class Tokens(Sized):
+    """Sizes of a sparse array of the whole counts of a corpus."""
+
+    number = np.int32
+
+    def contains(self, value: Any) -> bool:
+        """Whether compiled code can read the counts, and their sum is in range."""
+        return super().contains(value) and value.data.sum(dtype=np.int64) <= MOST
+
+
+def _is_plain(array: Any) -> bool:
+    """Whether a value is an array of numbers in the order of the processor."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
+        return False
+    flags = array.flags
+    return array.dtype.isnative and flags.c_contiguous and flags.aligned
+
+
+def _is_canonical(counts: Any) -> bool:
+    """Whether rows of a sparse array are within its entries, columns in its shape."""
+    limits, columns = counts.indptr, counts.indices
+    if not all(map(_is_plain, (limits, columns, counts.data))):
+        return False
+    # SciPy allows for entries behind the last limit; kernels do not.
+    return bool(
+        limits.dtype.kind == columns.dtype.kind == "i"
+        and limits.shape == (counts.shape[0] + 1,)
+        and columns.shape == counts.data.shape == (limits[-1],)
+        and limits[0] == 0
+        and (np.diff(limits) >= 0).all()
+        and columns.min(initial=0) >= 0
+        and columns.max(initial=-1) < counts.shape[1]
+    )
+
+
 #: Numbers of updates, sweeps, rows or documents.
 Steps = Annotated[int, In(0, MOST_STEPS)]
 Mass = Annotated[float, In(0, MOST_STEPS)]
 Count = Annotated[int, In(1, MOST_STEPS)]
+#: Numbers of components, and of columns.
+Size = Annotated[int, In(1, MOST)]
 #: Names of components, and the next one.
 Id = Annotated[int, In(0, MOST_IDS)]
 Entropy = Annotated[int, In(0, MOST_ENTROPY)]
@@ -49,7 +139,10 @@ Share = Annotated[float, In(0, 1)]
 Positive = Annotated[float, In(1e-300, 1e100)]
 Amount = Annotated[float, In(0, LARGE)]
 LeastAmount = Annotated[float, In(1e-300, LARGE)]
+Number = Annotated[float, In(-LARGE, LARGE)]
+SignedSquare = Annotated[float, In(-LARGE_SQUARE, LARGE_SQUARE)]
 Square = Annotated[float, In(1e-300, LARGE_SQUARE)]
 Limit = Annotated[float, In(1, np.inf)]
+Unlimited = Annotated[float, In(0, np.inf)]
 #: A logarithm; infinite where something is impossible.
 Log = Annotated[float, In(-np.inf, np.inf)]

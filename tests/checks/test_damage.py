@@ -84,7 +84,9 @@ def test_damaged_counts_of_a_sample_are_refused(name, damage, counts):
     fitted = clone(INSTANCES[name]).fit(counts)
     damage(fitted.samples_[-1].topic_word_counts)
     saved = pickle.dumps(fitted)
-    with pytest.raises(ValueError, match=r"The saved (csr/1|topic_word_counts) is dam"):
+    with pytest.raises(
+        ValueError, match=r"The saved (csr/1 is dam|.*: topic_word_counts is)"
+    ):
         pickle.loads(saved)
 
 
@@ -110,7 +112,7 @@ def test_more_names_than_topics_are_refused(counts):
     fitted = clone(INSTANCES["HDP-mean-field-online"]).fit(counts)
     fitted._posterior.ids = np.arange(100)
     saved = pickle.dumps(fitted)
-    with pytest.raises(ValueError, match="component_ids_ is damaged"):
+    with pytest.raises(ValueError, match="The saved ids is damaged"):
         pickle.loads(saved)
 
 

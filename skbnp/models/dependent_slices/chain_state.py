@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,7 @@ from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
 from skbnp.utils.arrays import padded, with_columns
 from skbnp.utils.labels import Label
+from skbnp.utils.ranges import Amount, LeastAmount, Sized
 from skbnp.utils.typing import Array, Ints, Ints32
 
 
@@ -56,17 +57,17 @@ class TreeChainState(ChainState):
 
     number_of_epoch: int
     tree: Tree
-    place: Ints32  # (n_rows,)
+    place: Annotated[Ints32, Sized("n_rows")]
     directions: Directions
-    history: Array  # (n_nodes,)
-    past: Ints  # (n_nodes,)
-    previous: Array  # (n_old, n_seen)
-    concentration: float
-    prior_concentration: float
-    past_weight: float
-    sums: sp.csr_array  # (n_nodes, n_seen) of all rows
-    gone: Array  # (n_nodes,)
-    gone_sums: sp.csr_array  # (n_nodes, n_seen)
+    history: Annotated[Array, Sized("n_nodes", least=0)]
+    past: Annotated[Ints, Sized("n_nodes", least=-1)]
+    previous: Annotated[Array, Sized("n_before", "n_seen")]
+    concentration: LeastAmount
+    prior_concentration: LeastAmount
+    past_weight: Amount
+    sums: Annotated[sp.csr_array, Sized("n_nodes", "n_seen")]  # of all rows
+    gone: Annotated[Array, Sized("n_nodes", least=0)]
+    gone_sums: Annotated[sp.csr_array, Sized("n_nodes", "n_seen")]
     closed: tuple[ClosedEpoch, ...]
 
     def with_columns(self, n_seen: int, rng: np.random.Generator) -> "TreeChainState":

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import RunTasks, run_in_turn
+from skbnp.utils.ranges import Sized
 from skbnp.utils.typing import Array, Flags, Ints
 
 Places: TypeAlias = "int | Ints | Sequence[int]"
@@ -36,8 +37,9 @@ class Directions:
     of n nodes have parts along n axes at most.
     """
 
-    drawn: Array  # (n_rows, width), in any order, some rows of no node
-    row: Ints  # (n_nodes,), -1 of nodes that have none yet
+    # in any order, some rows of no node
+    drawn: Annotated[Array, Sized("n_nodes", "width")]
+    row: Annotated[Ints, Sized("n_nodes", least=-1)]  # -1 of nodes that have none yet
     n_unseen: int = 0  # columns of the rows that are left out
     n_axes: int = 0  # last columns of `drawn`, `n_unseen` at most
     n_used: int = 0  # the first axes, along which directions have a part

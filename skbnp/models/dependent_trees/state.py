@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,6 +11,7 @@ from skbnp.components.node_statistics import NodeState, NodeStatistics
 from skbnp.models.dependent_trees.sticks import Sticks, TreePriors
 from skbnp.trees import Tree
 from skbnp.utils.arrays import members, padded, with_columns
+from skbnp.utils.ranges import LeastAmount, Sized
 from skbnp.utils.typing import Array, Ints, Ints32
 
 NO_IDS: Ints = np.empty(0, dtype=np.intp)
@@ -20,16 +22,23 @@ class EpochState(NodeState):
     """Globals of an epoch; arrays go by position in the tree."""
 
     tree: Tree
-    masses: Array  # (n_nodes,) M
-    history: Array  # (n_nodes,) hX, masses of the epochs in the window
-    means: Array  # (n_nodes, n_seen) E, zero in all columns that no row has shown
-    concentrations: Array  # (n_nodes,) eta with A_V(eta) = |E|
-    previous: Array  # (n_before, n_seen) mu of the newest epoch that had the node
-    past: Ints  # (n_nodes,) rows there, -1 of new nodes; see `no_past`
-    above: Array  # (n_seen,) mean of the parent of the root, zero where there is none
-    centroid: Array  # (n_seen,) counts as a row at the root, zero where there is none
-    concentration: float  # beta
-    prior_concentration: float  # kappa0
+    masses: Annotated[Array, Sized("n_nodes", least=0)]  # M
+    # hX, masses of the epochs in the window
+    history: Annotated[Array, Sized("n_nodes", least=0)]
+    # E, zero in all columns that no row has shown
+    means: Annotated[Array, Sized("n_nodes", "n_seen")]
+    # eta with A_V(eta) = |E|
+    concentrations: Annotated[Array, Sized("n_nodes", least=0)]
+    # mu of the newest epoch that had the node
+    previous: Annotated[Array, Sized("n_before", "n_seen")]
+    # rows there, -1 of new nodes; see `no_past`
+    past: Annotated[Ints, Sized("n_nodes", least=-1)]
+    # mean of the parent of the root, zero where there is none
+    above: Annotated[Array, Sized("n_seen")]
+    # counts as a row at the root, zero where there is none
+    centroid: Annotated[Array, Sized("n_seen")]
+    concentration: LeastAmount  # beta
+    prior_concentration: LeastAmount  # kappa0
     past_ids: Ints = field(  # (n_before,) whose previous directions are
         default_factory=NO_IDS.copy
     )
@@ -121,9 +130,9 @@ class EpochState(NodeState):
 class EpochStats(NodeStatistics):
     """Sums over rows, additive; nodes go by position in a tree."""
 
-    masses: Array  # (n_nodes,) M
-    sums: sp.csr_array  # (n_nodes, n_seen) s
-    entropies: Array  # (n_nodes,) H, of the rows' nodes
+    masses: Annotated[Array, Sized("n_nodes", least=0)]  # M
+    sums: Annotated[sp.csr_array, Sized("n_nodes", "n_seen")]  # s
+    entropies: Annotated[Array, Sized("n_nodes")]  # H, of the rows' nodes
 
     def __post_init__(self) -> None:
         """Convert sparse indices to int32, which kernels read: once, not at each call.

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.utils.ranges import In
+from skbnp.utils.ranges import In, Sized
 from skbnp.utils.typing import Array
 
 #: Rows of a block at most, and entries: half of what fits into memory near a core.
@@ -26,7 +26,7 @@ class Frame:
     all digits would be lost if columns have large offsets: hence the shift.
     """
 
-    shift: Array  # (n_features,)
+    shift: Annotated[Array, Sized("n_features")]
     scale: Annotated[
         float, In(0, 1e101)
     ]  # root mean square of entries about the shift; 0: all were equal

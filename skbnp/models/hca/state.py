@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -10,7 +10,13 @@ from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_no
 from skbnp.components.tree_sticks import stub_nodes
 from skbnp.models.hca.frame import Frame
 from skbnp.trees import Tree
-from skbnp.utils.ranges import Square
+from skbnp.utils.ranges import (
+    LARGE_SQUARE,
+    LEAST_MASS,
+    SignedSquare,
+    Sized,
+    Square,
+)
 from skbnp.utils.typing import Array
 
 #: Part of sum |t|^2 below which the residual is rounding error.
@@ -22,12 +28,16 @@ class State(NodeState, NodeStatistics):
     """Globals of component analysis; arrays go by position in the tree."""
 
     tree: Tree
-    loadings: Array  # (n_nodes, n_features) m_i
-    loading_variances: Array  # (n_nodes,) s_i
-    stub_masses: Array  # (n_nodes,) sum of q(c), of the sticks
-    centres: Array  # (n_nodes,) c_i, 0 at the root
-    centre_variances: Array  # (n_nodes,) r_i, 0 at the root
-    mean: Array  # (n_features,) m
+    loadings: Annotated[Array, Sized("n_nodes", "n_features")]  # m_i
+    # s_i
+    loading_variances: Annotated[
+        Array, Sized("n_nodes", least=1e-300, most=LARGE_SQUARE)
+    ]
+    # sum of q(c), of the sticks
+    stub_masses: Annotated[Array, Sized("n_nodes", least=LEAST_MASS)]
+    centres: Annotated[Array, Sized("n_nodes")]  # c_i, 0 at the root
+    centre_variances: Annotated[Array, Sized("n_nodes", least=0)]  # r_i, 0 at the root
+    mean: Annotated[Array, Sized("n_features")]  # m
     mean_variance: Square  # s_mu
     noise_shape: Square  # a
     noise_rate: Square  # b
@@ -59,14 +69,20 @@ class Stats(NodeStatistics):
     loadings: their coordinates have mean zero.
     """
 
-    stub_masses: Array  # (n_nodes,) sum q
-    moments: Array  # (n_nodes, n_levels, n_levels) E: sum q E[xx']
-    coordinates: Array  # (n_nodes, n_levels) g: sum q m
-    products: Array  # (n_nodes, n_levels, n_features) F: sum q m t'
-    total: Array  # (n_features,) sum t
-    square: float  # sum |t|^2
-    n_rows: float
-    entropy: float  # sum q (-log q + 1/2 log |C|) + n L / 2, at their last step
+    stub_masses: Annotated[Array, Sized("n_nodes", least=LEAST_MASS)]  # sum q
+    # E: sum q E[xx']
+    moments: Annotated[
+        Array, Sized("n_nodes", "n_levels", "n_levels", most=LARGE_SQUARE)
+    ]
+    coordinates: Annotated[Array, Sized("n_nodes", "n_levels")]  # g: sum q m
+    # F: sum q m t'
+    products: Annotated[
+        Array, Sized("n_nodes", "n_levels", "n_features", most=LARGE_SQUARE)
+    ]
+    total: Annotated[Array, Sized("n_features")]  # sum t
+    square: SignedSquare  # sum |t|^2
+    n_rows: SignedSquare
+    entropy: SignedSquare  # sum q (-log q + 1/2 log |C|) + n L / 2, at their last step
 
     per_node: ClassVar[tuple[str, ...]] = (
         "stub_masses",

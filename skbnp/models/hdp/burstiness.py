@@ -26,7 +26,7 @@ References
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,6 +35,7 @@ from scipy.optimize import minimize
 
 from skbnp.kernels import _restaurant as kernel
 from skbnp.utils.arrays import rows_of
+from skbnp.utils.ranges import In
 from skbnp.utils.typing import Array, Ints
 
 #: Range of c: below one a document hardly shows a word that it has not had; at the
@@ -65,8 +66,8 @@ _grid = lru_cache(maxsize=2 * 10**DECIMALS)(kernel.expected_tables_grid)
 class Burstiness:
     """Discount and concentration of the Pitman-Yor processes of all documents."""
 
-    discount: float  # d, in [0, 1)
-    concentration: float  # c > 0
+    discount: Annotated[float, In(0, MOST_DISCOUNT)]  # d, in [0, 1)
+    concentration: Annotated[float, In(0.5, 2.0 * MOST_CONCENTRATION)]  # c > 0
 
     def grid(self, most: float) -> NDArray[np.float32]:
         """Expected tables of up to `most` tokens, see `expected_tables_grid`."""

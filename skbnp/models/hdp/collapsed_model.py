@@ -30,7 +30,7 @@ References
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -41,6 +41,7 @@ from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.components.word_topics import WordTopics
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.model import SMALLEST_WEIGHT, HDPModel, HDPState, TopicStats
+from skbnp.utils.ranges import Number, Sized
 from skbnp.utils.typing import Array
 
 #: Rounds of the fixed point of gamma.
@@ -51,10 +52,10 @@ N_ROUNDS = 3
 class CollapsedStats(TopicStats[WordsT]):
     """Additive statistics of some documents, or of a corpus."""
 
-    tables: Array  # (K,) M
-    length_slope: float  # sum_j psi(alpha + N_j) - psi(alpha)
-    log_predictive: float  # of each token given all others, nats
-    n_tokens: float
+    tables: Annotated[Array, Sized("n_components")]  # M
+    length_slope: Number  # sum_j psi(alpha + N_j) - psi(alpha)
+    log_predictive: Number  # of each token given all others, nats
+    n_tokens: Number
 
     columns: ClassVar[tuple[str, ...]] = ("tables",)
 

@@ -30,7 +30,7 @@ References
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,7 +44,7 @@ from skbnp.components.word_topics import WordTopics, remaining
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.utils.ranges import Positive, Share
+from skbnp.utils.ranges import In, Number, Positive, Share, Sized
 from skbnp.utils.typing import Array, Ints
 
 #: No topic weight falls below this: x psi(x) loses all digits near 1e-12.
@@ -55,13 +55,15 @@ SMALLEST_WEIGHT = 1e-8
 class HDPState:
     """Topic weights, concentrations and priors of an HDP; replaced as a whole."""
 
-    weights: Array  # (K + 1,) beta; the last entry is the mass of all other topics
+    # beta; the last entry is the mass of all other topics
+    weights: Annotated[Array, Sized("n_weights", least=1e-300, most=1.0)]
     doc_concentration: Positive  # alpha
     corpus_concentration: Positive  # gamma
     topic_word_prior: Positive  # eta
     burstiness: Burstiness | None = None  # None: documents repeat no word
     by_tables: bool = False  # whether topics explain the tables of words, not tokens
-    prediction_concentration: float = 0.0  # alpha where documents are predicted
+    # alpha where documents are predicted
+    prediction_concentration: Annotated[float, In(0, 1e100)] = 0.0
     background_weight: Share = 0.0  # of the mean topic in topics that predict
 
     @property
@@ -107,13 +109,13 @@ class HDPStats(TopicStats[WordsT]):
     tangent points, t = x0 + N, sums over the documents j with N_jk > 0.
     """
 
-    entropy: Array  # (K,) of the responsibilities, nats
-    n_docs_using: Array  # (K,) documents with N_jk > 0
-    weight_slope: Array  # (K,) sum psi(t)
-    weight_offset: Array  # (K,) sum lnG(t) - x0 psi(t)
-    length_slope: float  # sum_j psi(alpha0 + N_j) - psi(alpha0)
-    length_offset: float  # sum_j -f(alpha0, N_j) + alpha0 (its length_slope)
-    n_tokens: float
+    entropy: Annotated[Array, Sized("n_components")]  # of the responsibilities, nats
+    n_docs_using: Annotated[Array, Sized("n_components")]  # documents with N_jk > 0
+    weight_slope: Annotated[Array, Sized("n_components")]  # sum psi(t)
+    weight_offset: Annotated[Array, Sized("n_components")]  # sum lnG(t) - x0 psi(t)
+    length_slope: Number  # sum_j psi(alpha0 + N_j) - psi(alpha0)
+    length_offset: Number  # sum_j -f(alpha0, N_j) + alpha0 (its length_slope)
+    n_tokens: Number
 
     columns: ClassVar[tuple[str, ...]] = (
         "entropy",

@@ -1,11 +1,13 @@
 """Outliers of a stream, which an HDP predicts badly, and topics proposed for them."""
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse as sp
 
 from skbnp.utils.arrays import with_columns
+from skbnp.utils.ranges import Sized
 from skbnp.utils.typing import Array, Flags, Ints
 
 #: Documents that are kept, at most.
@@ -21,11 +23,13 @@ WAIT_AFTER_DRIFT = 15
 class Proposal:
     """Proposed late topics, with sums of the gains of documents that judged them."""
 
-    topics: sp.csr_array  # (T, V) expected counts
-    n_judges: Ints  # (T,) documents
-    gains: Array  # (T,) sum over documents, nats
-    squares: Array  # (T,) sum of squares
-    shares: Array  # (T,) sum of the shares of documents
+    # expected counts
+    topics: Annotated[sp.csr_array, Sized("n_proposed", "n_features", least=0)]
+    n_judges: Annotated[Ints, Sized("n_proposed")]  # documents
+    gains: Annotated[Array, Sized("n_proposed")]  # sum over documents, nats
+    squares: Annotated[Array, Sized("n_proposed", least=0)]  # sum of squares
+    # sum of the shares of documents
+    shares: Annotated[Array, Sized("n_proposed", least=0)]
 
     @classmethod
     def of(cls, topics: sp.csr_array) -> "Proposal":
@@ -89,7 +93,7 @@ def _unit(rows: sp.csr_array) -> sp.csr_array:
 class Outliers:
     """The latest documents that were predicted badly, and topics proposed for them."""
 
-    counts: sp.csr_array  # (n, V)
+    counts: Annotated[sp.csr_array, Sized("n_outliers", "n_features", least=0)]
     n_new: int = 0  # since topics were last proposed
     n_wait: int = FIRST_WAIT  # new ones that make a proposal due
     proposal: Proposal | None = None

@@ -1,7 +1,7 @@
 """The posterior of an HDP with the records of its trials between updates."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,7 @@ from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.reservoir import Reservoir
+from skbnp.utils.ranges import Count, Number, Sized
 from skbnp.utils.typing import Array
 
 Totals = HDPStats[WordTopics] | CollapsedStats[WordTopics]
@@ -27,15 +28,17 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     trials_ended: bool = False  # of other numbers of topics
     reservoir: Reservoir | None = None  # documents of a stream that are kept
     #: Smallest and largest number of topics that predict as well as the best.
-    alike: tuple[int, int] | None = None
+    alike: tuple[Count, Count] | None = None
     is_cross_fitted: bool = False  # whether each document has judged them
     #: Gain over word frequencies by documents that trials held out, nats per token, and
     #: its standard error.
-    held_out_gain: tuple[float, float] | None = None
+    held_out_gain: tuple[Number, Number] | None = None
     outliers: Outliers | None = None  # documents of a stream predicted badly
     trials: Any = None  # PausedTrials that go on in the next call
     #: Documents of a stream that topics of trials have missed, to be learned.
-    missed: sp.csr_array | None = None
+    missed: Annotated[sp.csr_array, Sized("n_missed", "n_features", least=0)] | None = (
+        None
+    )
 
     @property
     def n_missed(self) -> int:

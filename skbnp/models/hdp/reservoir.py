@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skbnp.models.hdp.held_out import HeldOut, n_judges, split
 from skbnp.utils.arrays import with_columns
-from skbnp.utils.ranges import LARGE, Amount, In
+from skbnp.utils.ranges import LARGE, Amount, In, Sized
 from skbnp.utils.typing import Array, Flags
 
 #: Share of the documents that are held out, as long as these are few: what is held out
@@ -67,8 +67,8 @@ class Reservoir:
     are held out. So a document that comes again is known.
     """
 
-    keys: NDArray[np.uint64]  # (n,)
-    counts: sp.csr_array  # (n, V)
+    keys: Annotated[NDArray[np.uint64], Sized("n_kept", most=2**64)]
+    counts: Annotated[sp.csr_array, Sized("n_kept", "n_features", least=0)]
     last_key: Key = LAST_KEY  # that is kept
     last_held_key: Key = int(SHARE * LAST_KEY)
     n_before: Amount = 0.0  # documents of the stream before the first one here

@@ -1,6 +1,7 @@
 """Samples of the franchise: what prediction reads of a seating."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +11,7 @@ from skbnp.inference.chains import ChainState
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp_franchise.model import Concentrations, Places, Seating
 from skbnp.models.hdp_franchise.repeats import NONE
-from skbnp.utils.ranges import Log, Positive, Steps
+from skbnp.utils.ranges import Log, Positive, Sized, Steps, Tokens
 from skbnp.utils.typing import Array, Ints, Ints32
 
 
@@ -18,9 +19,10 @@ from skbnp.utils.typing import Array, Ints, Ints32
 class FranchiseSample:
     """What prediction reads of a seating; topics are not aligned between samples."""
 
-    topic_word_counts: sp.csr_array  # (n_components, n_words) int32
-    table_counts: Ints32  # (n_components,)
-    component_ids: Ints  # (n_components,)
+    # int32
+    topic_word_counts: Annotated[sp.csr_array, Tokens("n_components", "n_features")]
+    table_counts: Annotated[Ints32, Sized("n_components", least=1)]
+    component_ids: Annotated[Ints, Sized("n_components")]
     doc_concentration: Positive  # alpha
     corpus_concentration: Positive  # gamma
     topic_word_prior: Positive  # eta

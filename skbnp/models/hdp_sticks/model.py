@@ -30,7 +30,7 @@ References
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import itemgetter
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ from skbnp.components.word_topics import Weighting, WordTopics, remaining
 from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
 from skbnp.kernels._tables import log_weights as fill_logs
-from skbnp.utils.ranges import Positive
+from skbnp.utils.ranges import Number, Positive, Sized
 from skbnp.utils.typing import Array, Ints, Ints32
 
 
@@ -51,7 +51,8 @@ from skbnp.utils.typing import Array, Ints, Ints32
 class StickState:
     """Expected tables of topics and concentrations; replaced as a whole."""
 
-    tables: Array  # (K,) m, expected tables of each topic
+    # m, expected tables of each topic
+    tables: Annotated[Array, Sized("n_components", least=0)]
     doc_concentration: Positive  # alpha
     corpus_concentration: Positive  # gamma
     topic_word_prior: Positive  # eta
@@ -125,13 +126,13 @@ class StickState:
 class StickStats(WordStats[WordsT]):
     """Additive statistics of some documents, or of a corpus."""
 
-    tables: Array  # (K,) m
-    table_entropy: float  # - sum phi log phi, nats
-    entropy: float  # - sum n zeta log zeta, nats
-    n_sticks: float  # but the last, of documents with tokens
-    log_left: float  # sum_jt<T E log(1 - pi'_jt)
-    stick_offset: float  # sum_jt<T lnB(a_jt, b_jt) - alpha0 E log(1 - pi'_jt)
-    n_tokens: float
+    tables: Annotated[Array, Sized("n_components")]  # m
+    table_entropy: Number  # - sum phi log phi, nats
+    entropy: Number  # - sum n zeta log zeta, nats
+    n_sticks: Number  # but the last, of documents with tokens
+    log_left: Number  # sum_jt<T E log(1 - pi'_jt)
+    stick_offset: Number  # sum_jt<T lnB(a_jt, b_jt) - alpha0 E log(1 - pi'_jt)
+    n_tokens: Number
 
     columns: ClassVar[tuple[str, ...]] = ("tables",)
 

@@ -19,7 +19,7 @@ posterior costs the bound. Trees of different size are therefore compared by
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,6 +32,7 @@ from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_no
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.kernels._word_topics import expected_growth
 from skbnp.trees import Tree
+from skbnp.utils.ranges import LEAST_MASS, Number, Sized
 from skbnp.utils.typing import Array, Ints, Ints32
 
 
@@ -40,20 +41,22 @@ class TopicTree(NodeState):
     """Tree, word counts and stub masses; arrays go by position in the tree."""
 
     tree: Tree
-    word_counts: Array  # (n_nodes, n_words) S
-    stub_masses: Array  # (n_nodes,) m
+    word_counts: Annotated[Array, Sized("n_nodes", "n_seen")]  # S
+    stub_masses: Annotated[Array, Sized("n_nodes", least=LEAST_MASS)]  # m
 
 
 @dataclass(frozen=True, slots=True)
 class PathStats(NodeStatistics):
     """Additive sums over documents; nodes go by position in a tree."""
 
-    word_counts: Array  # (n_nodes, n_words) S
-    word_variances: Array  # (n_nodes, n_words) R, given all paths
-    stub_masses: Array  # (n_nodes,) m
-    stub_variances: Array  # (n_nodes,) of the same, sum of q (1 - q)
-    off_tree_tokens: Array  # (n_levels,) O, tokens at topics that are not in the tree
-    entropy: float  # U, what is left of the documents' part of the ELBO
+    word_counts: Annotated[Array, Sized("n_nodes", "n_seen")]  # S
+    word_variances: Annotated[Array, Sized("n_nodes", "n_seen")]  # R, given all paths
+    stub_masses: Annotated[Array, Sized("n_nodes", least=LEAST_MASS)]  # m
+    # of the same, sum of q (1 - q)
+    stub_variances: Annotated[Array, Sized("n_nodes", least=LEAST_MASS)]
+    # O, tokens at topics that are not in the tree
+    off_tree_tokens: Annotated[Array, Sized("n_levels")]
+    entropy: Number  # U, what is left of the documents' part of the ELBO
 
     per_node: ClassVar[tuple[str, ...]] = (
         "word_counts",

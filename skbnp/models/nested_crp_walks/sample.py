@@ -1,6 +1,7 @@
 """Samples of the nested CRP: what prediction reads of a state of the sampler."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +11,7 @@ from skbnp.components.tree_sticks import LevelPriors, stub_nodes
 from skbnp.models.nested_crp.model import PathGlobals
 from skbnp.models.nested_crp_walks.model import Nodes, Walks
 from skbnp.trees import Tree
-from skbnp.utils.ranges import Log, Steps
+from skbnp.utils.ranges import Log, Sized, Steps, Tokens
 from skbnp.utils.typing import Array, Ints, Ints32
 
 
@@ -18,13 +19,13 @@ from skbnp.utils.typing import Array, Ints, Ints32
 class NestedSample:
     """Tree and counts of a state, by position; siblings by decreasing documents."""
 
-    component_ids: Ints  # (n_nodes,) names, depth first
-    depth: Ints  # (n_nodes,)
-    topic_word_counts: sp.csr_array  # (n_nodes, n_words) int32
-    doc_counts: Ints32  # (n_nodes,) documents through each node
+    component_ids: Annotated[Ints, Sized("n_nodes")]  # names, depth first
+    depth: Annotated[Ints, Sized("n_nodes")]
+    topic_word_counts: Annotated[sp.csr_array, Tokens("n_nodes", "n_features")]  # int32
+    doc_counts: Annotated[Ints32, Sized("n_nodes")]  # documents through each node
     child_concentration: float  # gamma
-    level_prior: Array  # (n_levels,) alpha
-    topic_word_prior: Array  # (n_levels,) eta
+    level_prior: Annotated[Array, Sized("n_levels", least=1e-300)]  # alpha
+    topic_word_prior: Annotated[Array, Sized("n_levels", least=1e-300)]  # eta
     log_joint: Log  # nats per token
     chain: Steps
     step: Steps  # sweeps made

@@ -35,7 +35,7 @@ References
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,7 +49,7 @@ from skbnp.components.word_topics import WordTopics
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.trees import Tree
-from skbnp.utils.ranges import LeastAmount
+from skbnp.utils.ranges import In, LeastAmount, Number, Sized
 from skbnp.utils.typing import Array
 
 #: No weight of a child falls below this.
@@ -63,10 +63,12 @@ class MixedTree(NodeState):
     """Tree, weights of children and concentrations; arrays go by position."""
 
     tree: Tree
-    weights: Array  # (n_nodes,) beta of a node among the children of its parent
-    concentrations: Array  # (n_levels - 1,) A of the children of nodes of a level
-    child_concentration: float  # gamma
-    topic_word_prior: float  # eta
+    # beta of a node among the children of its parent
+    weights: Annotated[Array, Sized("n_components", least=0, most=1.0 + 1e-6)]
+    # A of the children of nodes of a level
+    concentrations: Annotated[Array, Sized("n_inner_levels", least=1e-100)]
+    child_concentration: Annotated[float, In(1e-100, 1e10)]  # gamma
+    topic_word_prior: Annotated[float, In(1e-100, 1e10)]  # eta
     burstiness: Burstiness | None = None  # None: documents repeat no word
     by_tables: bool = False  # whether topics explain the tables of words, not tokens
 
@@ -100,10 +102,11 @@ def sums_of_children(tree: Tree, values: Array) -> Array:
 class NestedStats(WordStats[WordsT]):
     """Additive statistics of some documents, or of a corpus."""
 
-    tables: Array  # (n_nodes,) M_c
-    growth: Array  # (n_nodes,) sum_j psi(A + F_ji) - psi(A) of inner nodes
-    log_predictive: float  # of each token given all others, nats
-    n_tokens: float
+    tables: Annotated[Array, Sized("n_components")]  # M_c
+    # sum_j psi(A + F_ji) - psi(A) of inner nodes
+    growth: Annotated[Array, Sized("n_components")]
+    log_predictive: Number  # of each token given all others, nats
+    n_tokens: Number
 
     columns: ClassVar[tuple[str, ...]] = ("tables", "growth")
 

@@ -1,7 +1,7 @@
 """The posterior of a nested HDP, with the documents of a short stream."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +11,7 @@ from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
 from skbnp.trees import Tree
+from skbnp.utils.ranges import Sized
 
 
 @dataclass(slots=True)
@@ -18,7 +19,9 @@ class NestedPosterior(Posterior[NestedHDPModel, MixedTree, NestedStats]):
     """Globals of a nested HDP, and documents that its tree may start again from."""
 
     #: All documents of a stream; None if they are too many, or after a fit.
-    documents: sp.csr_array | None = None
+    documents: (
+        Annotated[sp.csr_array, Sized("n_docs", "n_features", least=0)] | None
+    ) = None
 
     @classmethod
     def of(cls, posterior: Posterior, **changes: Any) -> "NestedPosterior":

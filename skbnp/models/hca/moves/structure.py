@@ -10,7 +10,7 @@ Moves of a component analysis that learns online, judged by the latest rows.
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from skbnp.models.hca.state import State, Stats
 from skbnp.models.hca.updates import coordinate_ascent, expand
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, some_rows, stream
-from skbnp.utils.ranges import Mass, Steps
+from skbnp.utils.ranges import Mass, Sized, Steps
 from skbnp.utils.typing import Array, Ints
 
 ComponentLearner = Learner[Posterior, Corpus, RowLocalStep, RowCache]
@@ -274,7 +274,9 @@ MOST_ROWS, MOST_ENTRIES = 1024, 1 << 22
 class RecentRows:
     """Latest rows of a stream, which judge branches: one chunk may be too few."""
 
-    rows: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    rows: Annotated[Array, Sized("n_recent", "n_features")] = field(
+        default_factory=lambda: np.zeros((0, 0))
+    )
     mass: Mass = 0.0  # rows of the totals for which they stand
     n_new: Steps = 0  # of them, since the tree has changed by them
     n_last: Steps = 0  # rows by which it changed then
