@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -96,7 +96,7 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
     history_: dict[str, list]
     n_iter_: Steps
     n_features_in_: Size
-    feature_names_in_: np.ndarray
+    feature_names_in_: NDArray[np.object_]
     topic_names_: dict[int, str]  # by id, where users have given some
 
     @property

@@ -365,6 +365,7 @@ def _merge_samples(
         "_data": None,
         "_seed_entropy": estimators[0]._seed_entropy,
         "_next_id": n_topics,
+        "_n_seen": sum(e._n_seen for e in estimators),
         "lineage_": [Lineage(0, "init", (), tuple(range(n_topics)))],
         "history_": {name: [] for name in merged._columns},
         "n_components_posterior_": {n_topics: 1.0},

@@ -180,15 +180,6 @@ def test_a_summary_says_whether_documents_are_too_few(estimator):
 
 
 @pytest.mark.parametrize("name", ["GibbsHDP", "GibbsNestedCRP"])
-def test_a_file_without_a_number_of_documents_loads(name, counts):
-    fitted = clone(INSTANCES[name]).fit(counts)
-    del fitted._n_seen
-    again = pickle.loads(pickle.dumps(fitted)).partial_fit(counts[:5])
-    assert not hasattr(again, "n_samples_seen_")
-    assert "so far" not in summary(again)
-
-
-@pytest.mark.parametrize("name", ["GibbsHDP", "GibbsNestedCRP"])
 def test_a_warm_start_counts_the_documents_of_the_stream_before(name, counts):
     model = clone(INSTANCES[name]).set_params(warm_start=True)
     model.partial_fit(counts[:20]).fit(counts[:10])
