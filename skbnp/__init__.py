@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         NestedHDP,
         StickBreakingHDP,
         merge_fits,
+        reduce_topics,
     )
     from skbnp.saving import load, save
     from skbnp.utils.versions import show_versions
@@ -34,6 +35,7 @@ __all__ = [
     "__version__",
     "load",
     "merge_fits",
+    "reduce_topics",
     "save",
     "show_versions",
 ]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from skbnp.estimators._merge_fits import merge_fits
     from skbnp.estimators._nested_crp import NestedCRP, TreeMoves
     from skbnp.estimators._nested_hdp import NestedHDP
+    from skbnp.estimators._reduce_topics import reduce_topics
     from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "StickBreakingHDP",
     "TreeMoves",
     "merge_fits",
+    "reduce_topics",
 ]
 
 _MODULES = {
@@ -53,6 +55,7 @@ _MODULES = {
     "StickBreakingHDP": "_stick_breaking_hdp",
     "TreeMoves": "_nested_crp",
     "merge_fits": "_merge_fits",
+    "reduce_topics": "_reduce_topics",
 }
 
 register_when_needed("skbnp.estimators._forms")

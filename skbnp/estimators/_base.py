@@ -3,7 +3,7 @@
 import copy
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -479,9 +479,19 @@ class ComponentEditsMixin(ABC):
     component_ids_: np.ndarray
     n_components_: Size
 
+    @property
     @abstractmethod
-    def _merge(self, target: int, sources: list[int]) -> None:
-        """Merge topics `sources` into `target`, in place."""
+    def _known_ids(self) -> np.ndarray:
+        """Ids of topics known before the fit."""
+
+    @property
+    @abstractmethod
+    def _frozen_ids(self) -> np.ndarray:
+        """Ids of topics whose words are fixed."""
+
+    @abstractmethod
+    def _merge(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Merge pairs of topics (source, target) in turn, in place."""
 
     @abstractmethod
     def _drop(self, ids: list[int]) -> None:
@@ -512,10 +522,16 @@ class ComponentEditsMixin(ABC):
         ValueError
             If an id is unknown or repeated, or there are fewer than two.
         """
-        target, *sources = self._check_ids(ids, at_least=2)
-        with commit():
-            self._merge(target, sources)
-            self._publish_edits()
+        target, *sources = names = self._check_ids(ids, at_least=2)
+        if fixed := [name for name in names if name in self._frozen_ids]:
+            raise ValueError(f"ids must be of topics that are not frozen, got {fixed}.")
+        return self._merge_all([(source, target) for source in sources])
+
+    @commit()
+    def _merge_all(self, pairs: Sequence[tuple[int, int]]) -> Self:
+        """Merge pairs of topics (source, target) in turn; publish the result."""
+        self._merge(pairs)
+        self._publish_edits()
         return self
 
     def drop_components(self, ids: ArrayLike) -> Self:

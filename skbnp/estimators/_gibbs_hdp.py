@@ -589,27 +589,25 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
 
     # -- editing ----------------------------------------------------------------------
 
-    def _merge(self, target: int, sources: list[int]) -> None:
-        best = self._best()
+    @property
+    def _known_ids(self) -> np.ndarray:
+        return np.arange(0) if self._known is None else self._known.columns
+
+    @property
+    def _frozen_ids(self) -> np.ndarray:
         known = self._known
-        if known is not None:
-            frozen = set(known.columns[known.is_fixed].tolist())
-            fixed = sorted(frozen & {target, *sources})
-            if fixed:
-                raise ValueError(
-                    f"ids must be of topics that are not frozen, got {fixed}."
-                )
+        return np.arange(0) if known is None else known.columns[known.is_fixed]
+
+    def _merge(self, pairs: Sequence[tuple[int, int]]) -> None:
+        best = self._best()
         ids = best.component_ids.tolist()
-        group = [ids.index(name) for name in (target, *sources)]
         onto = np.arange(len(ids))
-        onto[group] = group[0]
-        self._keep_topics(best, onto, [name for name in ids if name not in sources])
+        for source, target in pairs:
+            onto[onto == ids.index(source)] = ids.index(target)
+        self._keep_topics(best, onto, [ids[place] for place in np.unique(onto)])
         step = self._latest_step()
-        for source in sources:
-            self.lineage_ = [
-                *self.lineage_,
-                Lineage(step, "merge", (target, source), (target,)),
-            ]
+        log = [Lineage(step, "merge", (t, s), (t,)) for s, t in pairs]
+        self.lineage_ = [*self.lineage_, *log]
 
     def _drop(self, ids: list[int]) -> None:
         best = self._best()

@@ -462,8 +462,9 @@ class HDP(VariationalTopicModel):
         return posterior
 
     def _publish_edits(self):
-        """Update the fitted attributes after an edit; end the trials."""
-        self._posterior.trials = None
+        """Update the fitted attributes after an edit; forget the trials."""
+        posterior = self._posterior
+        posterior.trials = posterior.alike = posterior.held_out_gain = None
         if self._posterior.outliers is not None:  # topics stay as they were edited
             self._posterior.outliers = replace(self._posterior.outliers, provisional=())
         super()._publish_edits()

@@ -1,7 +1,7 @@
 """Base of variational estimators and topic models: `fit`, `partial_fit`, evaluation."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -877,14 +877,17 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
 
     # -- editing ----------------------------------------------------------------------
 
-    def _merge(self, target: int, sources: list[int]) -> None:
-        columns = self._posterior.columns
-        words = self._posterior.global_stats.topic_words
-        fixed = [n for n in [target, *sources] if words.is_fixed[columns[n]]]
-        if fixed:
-            raise ValueError(f"ids must be of topics that are not frozen, got {fixed}.")
-        for source in sources:
-            apply(Merge([(source, target)]), self._posterior)
+    @property
+    def _known_ids(self) -> np.ndarray:
+        return self._posterior.ids[self._posterior.global_stats.topic_words.is_known]
+
+    @property
+    def _frozen_ids(self) -> np.ndarray:
+        return self._posterior.ids[self._posterior.global_stats.topic_words.is_fixed]
+
+    def _merge(self, pairs: Sequence[tuple[int, int]]) -> None:
+        for pair in pairs:
+            apply(Merge([pair]), self._posterior)
 
     def _drop(self, ids: list[int]) -> None:
         apply(Remove(ids), self._posterior)

@@ -23,6 +23,7 @@ from skbnp.inspection._over_time import (
     emerging_topics,
     topics_over_time,
 )
+from skbnp.inspection._path import TopicPath, TopicPathDisplay, topic_path
 from skbnp.inspection._report import report
 from skbnp.inspection._shares import TopicShares, TopicSharesDisplay, topic_shares
 from skbnp.inspection._summary import summary
@@ -41,6 +42,8 @@ __all__ = [
     "Stability",
     "TokenTopics",
     "TopicGroupsDisplay",
+    "TopicPath",
+    "TopicPathDisplay",
     "TopicShares",
     "TopicSharesDisplay",
     "TopicTermsDisplay",
@@ -62,6 +65,7 @@ __all__ = [
     "top_documents",
     "top_terms",
     "topic_groups",
+    "topic_path",
     "topic_shares",
     "topics_over_time",
     "topics_to_frame",

@@ -18,6 +18,7 @@ from skbnp import (
     HierarchicalComponentAnalysis,
     NestedCRP,
     StickBreakingHDP,
+    reduce_topics,
 )
 from skbnp.callbacks import HeldOutMonitor
 from skbnp.datasets import load_docstrings, make_bars
@@ -59,6 +60,7 @@ assert_type(hdp.converged_, bool)
 assert_type(hdp.corpus_concentration_, float)
 assert_type(hdp.elbo_terms(X), dict[str, float])
 assert_type(hdp.merge_components([1, 2]), HDP)
+assert_type(reduce_topics(hdp, 2), HDP)
 shares = hdp.transform(X)
 best = shares.argmax(axis=1)
 heaviest = hdp.topic_weights_[best[0]] + hdp.topic_word_prior_

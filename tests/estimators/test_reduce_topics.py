@@ -1,0 +1,243 @@
+"""Fewer topics of a fit: sums of its topics, what they score, streams, files."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import make_pipeline
+
+import skbnp
+from skbnp import HDP, GibbsHDP, KnownTopics, StickBreakingHDP, reduce_topics
+from skbnp.inspection import set_topic_names, topic_path
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+#: Topics of the fits at least, kinds of words that they are of.
+N_KINDS = 6
+FITS = {
+    "HDP": lambda **more: HDP(25, split_merge=False, max_iter=15, **more),
+    "HDP-mean-field": lambda **more: HDP(
+        25, split_merge=False, variational_family="mean_field", max_iter=15, **more
+    ),
+    "GibbsHDP": lambda **more: GibbsHDP(
+        25, split_merge=False, max_iter=15, thin=2, **more
+    ),
+    "StickBreakingHDP": lambda **more: StickBreakingHDP(25, max_iter=15, **more),
+}
+
+
+def planted(n_docs=300, seed=0):
+    """Documents of topics that are variations of `N_KINDS` kinds."""
+    rng = np.random.default_rng(seed)
+    kinds = np.kron(np.eye(N_KINDS), np.full(10, 0.1))
+    topics = np.array(
+        [rng.dirichlet(10.0 * row + 1e-3) for row in np.tile(kinds, (4, 1))]
+    )
+    shares = rng.dirichlet(np.full(len(topics), 0.1), n_docs)
+    return np.array([rng.multinomial(60, share @ topics) for share in shares])
+
+
+@pytest.fixture(scope="module")
+def X():
+    return planted()
+
+
+@pytest.fixture(scope="module")
+def fits(X):
+    return {name: make(random_state=0).fit(X[:250]) for name, make in FITS.items()}
+
+
+@pytest.fixture(params=FITS)
+def fit(request, fits):
+    return fits[request.param]
+
+
+def words_of(model):
+    return model.components_ - model.topic_word_prior_
+
+
+def joined(model, n):
+    """Matrix that adds up topics as the path does, (n_components_, n)."""
+    labels = topic_path(model).labels(n)
+    ids = reduce_topics(model, n).component_ids_
+    return (labels[:, None] == ids).astype(float)
+
+
+def test_words_and_weights_are_sums_of_those_of_the_fit(fit):
+    n = N_KINDS
+    reduced, sums = reduce_topics(fit, n), joined(fit, n)
+    assert_array_equal(sums.sum(axis=1), 1.0)
+    assert reduced.n_components_ == n == len(reduced.components_)
+    assert_allclose(words_of(reduced), sums.T @ words_of(fit), atol=1e-8)
+    if not isinstance(fit, StickBreakingHDP):  # whose weights depend on their order
+        assert_allclose(reduced.topic_weights_, fit.topic_weights_ @ sums, rtol=1e-9)
+
+
+def test_shares_are_nearly_sums_of_those_of_the_fit(fit, X):
+    reduced, sums = reduce_topics(fit, N_KINDS), joined(fit, N_KINDS)
+    shares, fine = reduced.transform(X), fit.transform(X)
+    others = np.random.default_rng(0).permutation(sums)
+    error, control = (np.abs(shares - fine @ onto).mean() for onto in (sums, others))
+    assert error < 0.3 * control
+
+
+def test_the_fit_stays_as_it_is(fit):
+    before = pickle.dumps(fit)
+    reduced = reduce_topics(fit, 3)
+    reduced.merge_components(reduced.component_ids_[:2])
+    assert pickle.dumps(fit) == before
+
+
+def test_random_merges_predict_worse(fits, X):
+    fit, rng = fits["HDP"], np.random.default_rng(0)
+    chosen, n = reduce_topics(fit, N_KINDS).score(X), fit.n_components_
+    for _ in range(3):
+        group = np.append(np.arange(N_KINDS), rng.integers(0, N_KINDS, n - N_KINDS))
+        group, other = rng.permutation(group), copy.copy(fit)
+        for k in range(N_KINDS):
+            members = fit.component_ids_[group == k]
+            if len(members) > 1:
+                other.merge_components(members)
+        assert fit.score(X) - other.score(X) > 2.0 * (fit.score(X) - chosen)
+
+
+def test_merges_are_recorded_and_the_heavier_keeps_its_number(fit):
+    n = fit.n_components_
+    reduced, path = reduce_topics(fit, n - 3), topic_path(fit)
+    log = [entry[1:] for entry in reduced.lineage_[len(fit.lineage_) :]]
+    steps = path.merges[:3].tolist()
+    assert log == [("merge", (other, one), (other,)) for one, other in steps]
+    left = np.setdiff1d(fit.component_ids_, path.merges[:3, 0])
+    assert_array_equal(np.sort(reduced.component_ids_), left)
+
+
+def test_the_number_of_the_fit_leaves_topics_alone(fit):
+    same = reduce_topics(fit, fit.n_components_)
+    assert_array_equal(same.components_, fit.components_)
+    assert_array_equal(same.component_ids_, fit.component_ids_)
+
+
+def test_one_topic_has_the_words_of_all(fit):
+    one = reduce_topics(fit, 1)
+    assert_allclose(words_of(one)[0], words_of(fit).sum(axis=0), rtol=1e-9, atol=1e-8)
+
+
+def test_a_stream_goes_on_from_the_merged_topics(fit, X):
+    reduced = reduce_topics(fit, 8)
+    ids, tokens = set(reduced.component_ids_), words_of(reduced).sum()
+    reduced.partial_fit(X[250:])
+    assert ids >= set(reduced.component_ids_) or isinstance(fit, GibbsHDP)
+    assert words_of(reduced).sum() != pytest.approx(tokens)
+    assert np.isfinite(reduced.score(X))
+    assert len(reduced.transform(X)) == len(X)
+
+
+def test_a_fit_with_trials_can_be_reduced_and_go_on(X):
+    hdp = HDP(random_state=0).fit(X)
+    few = reduce_topics(hdp, 3)
+    assert few.n_components_range_ is None
+    assert few.partial_fit(X).n_components_ >= 1
+
+
+def test_files_and_copies_have_the_reduced_topics(fit, X, tmp_path):
+    reduced = reduce_topics(fit, 5)
+    skbnp.save(reduced, tmp_path / "five.skbnp")
+    loaded = skbnp.load(tmp_path / "five.skbnp")
+    for other in (loaded, copy.copy(reduced), pickle.loads(pickle.dumps(reduced))):
+        assert_array_equal(other.transform(X), reduced.transform(X))
+        assert_array_equal(other.component_ids_, reduced.component_ids_)
+        assert other.partial_fit(X[:20]).score(X) < 0.0
+    assert clone(reduced).get_params() == fit.get_params()
+
+
+@pytest.mark.parametrize("name", ["HDP", "GibbsHDP"])
+def test_bits_do_not_depend_on_jobs(name, X):
+    one, two = (FITS[name](random_state=0, n_jobs=n).fit(X) for n in (1, 2))
+    assert_array_equal(topic_path(one).lost, topic_path(two).lost)
+    assert_array_equal(
+        reduce_topics(one, 4).components_, reduce_topics(two, 4).components_
+    )
+    paths = [topic_path(fit, X[:50]) for fit in (one, two)]
+    assert_array_equal(paths[0].scores, paths[1].scores)
+
+
+def test_a_reduced_sample_is_the_best_one_alone(fits):
+    reduced = reduce_topics(fits["GibbsHDP"], 5)
+    assert len(fits["GibbsHDP"].samples_) > 1
+    assert [len(sample.component_ids) for sample in reduced.samples_] == [5]
+    assert reduced.n_components_posterior_ == {5: 1.0}
+
+
+# -- names and known topics ------------------------------------------------------------
+
+
+def test_a_name_stays_with_the_number(fits):
+    fit = copy.copy(fits["HDP"])
+    set_topic_names(fit, [f"topic {number}" for number in fit.component_ids_])
+    reduced = reduce_topics(fit, 4)
+    names = [f"topic {number}" for number in reduced.component_ids_]
+    assert reduced.get_feature_names_out().tolist() == names
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_known_topics_stay_apart_and_keep_names_and_priors(name, X):
+    seeds = {"first": [0, 1], "second": [10, 11], "third": [20, 21]}
+    fit = FITS[name](random_state=0, topic_word_prior=seeds).fit(X)
+    reduced = reduce_topics(fit, 3)
+    assert_array_equal(reduced.component_ids_, [0, 1, 2])
+    assert reduced.get_feature_names_out().tolist() == list(seeds)
+    assert_allclose(reduced.topic_word_prior_, fit.topic_word_prior_[:3])
+    assert_allclose(words_of(reduced).sum(), words_of(fit).sum())
+    assert reduced.partial_fit(X[:50]).get_feature_names_out()[1] == "second"
+    assert topic_path(fit).sizes[-1] == 3
+    with pytest.raises(
+        ValueError, match=r"n must be from 3 to \d+, got 2; topics known"
+    ):
+        reduce_topics(fit, 2)
+
+
+@pytest.mark.parametrize("name", ["HDP", "GibbsHDP"])
+def test_frozen_topics_take_no_part(name, X):
+    given = np.kron(np.eye(N_KINDS), np.full(10, 0.1))[:2] + 1e-4
+    known = KnownTopics(given, frozen=True)
+    fit = FITS[name](random_state=0, topic_word_prior=known).fit(X)
+    reduced = reduce_topics(fit, 3)
+    assert_array_equal(reduced.components_[:2], given)
+    assert not set(topic_path(fit).merges.ravel()) & {0, 1}
+    frozen, other = 0, int(fit.component_ids_[-1])
+    with pytest.raises(ValueError, match=r"not frozen, got \[0\]"):
+        fit.merge_components([other, frozen])
+
+
+# -- input -----------------------------------------------------------------------------
+
+
+def test_a_pipeline_of_texts_keeps_its_steps():
+    texts = ["sun rain snow", "rain snow", "oil coal gas", "coal gas gas"] * 10
+    model = make_pipeline(CountVectorizer(), HDP(6, split_merge=False, random_state=0))
+    model.fit(texts)
+    reduced = reduce_topics(model, 2)
+    assert reduced.transform(texts).shape == (40, 2)
+    assert reduced[0] is model[0]
+    assert model.transform(texts).shape == (40, 6)
+    frame = pd.DataFrame(model[0].transform(texts).toarray())
+    assert reduced[-1].transform(frame.to_numpy()).shape == (40, 2)
+
+
+@pytest.mark.parametrize("n", [26, 0, 2.5, "3"])
+def test_other_numbers_are_refused(fits, n):
+    with pytest.raises(ValueError, match=r"n.* must be .*[gG]ot"):
+        reduce_topics(fits["HDP"], n)
+
+
+def test_models_without_flat_topics_are_refused(X):
+    with pytest.raises(TypeError, match=r"must be an HDP, a GibbsHDP or .* got Latent"):
+        reduce_topics(LatentDirichletAllocation(2, max_iter=1).fit(X), 1)
+    with pytest.raises(NotFittedError):
+        reduce_topics(HDP(), 1)
