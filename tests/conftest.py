@@ -11,7 +11,6 @@ os.environ["MPLBACKEND"] = "Agg"
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import scipy.sparse as sp
 
@@ -88,15 +87,6 @@ def corpus_with_empty_rows():
     X = topic_counts(30, 24)
     empty = sp.csr_array((1, 24))
     return sp.vstack([empty, X[:7], empty, empty, X[7:], empty], format="csr")
-
-
-@pytest.fixture
-def tiny_counts():
-    """Four documents over five words: an empty one, repeated words, a single token."""
-    return np.array(
-        [[0, 0, 0, 0, 0], [3, 1, 0, 0, 0], [0, 0, 2, 5, 1], [0, 0, 0, 0, 1]],
-        dtype=float,
-    )
 
 
 @pytest.fixture

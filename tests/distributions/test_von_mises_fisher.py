@@ -150,20 +150,6 @@ def by_scipy(k, dimension):
     return v * np.log(k) - bessel - 0.5 * dimension * np.log(2.0 * np.pi)
 
 
-def start_alone(r, dimension):
-    return r * (dimension - r**2) / (1.0 - r**2)
-
-
-@pytest.mark.parametrize(
-    ("function", "column", "given"),
-    [(start_alone, 4, 3)],
-)
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_the_table_tells_a_wrong_function(function, column, given):
-    with pytest.raises(AssertionError):
-        check_digits(function, column, given)
-
-
 @pytest.mark.parametrize("dimension", [2, 3, 8, 49, 50, 51, 52, 53, 120])
 def test_log_normaliser_is_that_of_scipy(dimension):
     k = np.geomspace(0.1, 500.0, 40)

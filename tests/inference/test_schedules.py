@@ -79,16 +79,6 @@ def test_a_share_of_a_pass_is_remembered(batch_size, decay):
         assert last <= largest < schedule.step_size(n_before + schedule.first_step - 1)
 
 
-def test_step_check_rejects_a_count_that_starts_anew_in_each_pass():
-    class Anew(OnlineSchedule):
-        def one_pass(self, number):
-            return OnlineSchedule.one_pass(self, 0)
-
-    wrong = Anew(23, 5, 3.0, 0.7, seed_entropy=11, total_samples=23)
-    with pytest.raises(AssertionError):
-        check_step_sizes(wrong, n_passes=2)
-
-
 # Order --------------------------------------------------------------------------------
 
 

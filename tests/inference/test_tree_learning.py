@@ -607,20 +607,3 @@ def check_edited(posterior, alive, n_docs, n_tokens):
 
 
 # Negative controls --------------------------------------------------------------------
-
-
-def learn_until_a_move(rng, **settings):
-    X, _ = planted(rng)
-    one = learner_of(X, random_start(rng, X), moves=TreeMoves(), **settings)
-    passes(one, 8)
-
-
-def test_checks_tell_a_move_that_lowers_the_bound(seed, monkeypatch):
-    bound = NestedModel.bound
-    monkeypatch.setattr(
-        NestedModel,
-        "bound",
-        lambda self, topics, stats: bound(self, topics, stats) - 1e3 * len(topics.tree),
-    )
-    with pytest.raises(AssertionError, match="fell by"):
-        learn_until_a_move(np.random.default_rng(seed))

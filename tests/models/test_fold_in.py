@@ -1,7 +1,5 @@
 """Documents whose topics are held fixed."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -57,18 +55,6 @@ def test_expected_tokens_are_those_of_the_reference(n_topics, seed):
     topics, prior, X = problem([seed, n_topics], n_topics)
     X[3] = 0.0
     check_equals_twin(topics, prior, X)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [{"stop": {"max_iter": 3, "tol": 0.01}}],
-    ids=str,
-)
-def test_the_reference_tells_other_settings(other):
-    topics, prior, X = problem(0, 40, n_docs=30)
-    check_equals_twin(topics, prior, X)
-    with pytest.raises(AssertionError):
-        check_equals_twin(topics, prior, X, partial(reference.fold_in, **other))
 
 
 @pytest.mark.parametrize("n_topics", [1, 5, 40])

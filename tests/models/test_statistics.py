@@ -73,20 +73,6 @@ def test_lazy_scale_follows_the_plain_formula(seed):
     check_follows_plain_formula(WordTopics, seed)
 
 
-class ForgetsTheFoldedScale(WordTopics):
-    def apply_scale(self):
-        self._scale = 1.0
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [ForgetsTheFoldedScale],
-)
-def test_formula_check_rejects_wrong_stores(wrong):
-    with pytest.raises(AssertionError):
-        check_follows_plain_formula(wrong, seed=0)
-
-
 def test_totals_stay_accurate_without_a_fold(seed):
     """Two thousand small steps whose scale stays above the fold."""
     rng = np.random.default_rng(seed)

@@ -271,15 +271,6 @@ def test_arrays_cannot_be_written_to(name):
 # Negative controls --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("ids", "depth", "message"),
-    [([0, 1, 2], [0, 2, 1], "Node 1 at depth 2 has no parent")],
-)
-def test_the_check_tells_a_broken_tree(ids, depth, message):
-    with pytest.raises(ValueError, match=message):
-        Tree(ids, depth, next_id=5)
-
-
 def test_digests_name_trees():
     tree = Tree([0, 1, 5, 4], [0, 1, 2, 1])
     assert tree.digest() == Tree([0, 1, 5, 4], [0, 1, 2, 1]).digest()

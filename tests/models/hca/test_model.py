@@ -246,15 +246,6 @@ def test_no_exact_step_lowers_the_bound(seed):
     assert np.diff(result).min() > -1e-9 * np.abs(result).max()
 
 
-@pytest.mark.parametrize("name", ["products"])
-def test_the_check_of_steps_tells_missing_statistics(name, seed):
-    def drop(stats):
-        return replace(stats, **{name: 0.0 * getattr(stats, name)})
-
-    result = bounds_of_steps(np.random.default_rng(seed), drop)
-    assert np.diff(result).min() < -0.1
-
-
 @pytest.mark.parametrize(
     "name", ["loadings", "mean", "centres", "centre_variances", "loading_variances"]
 )
