@@ -244,27 +244,22 @@ def test_the_check_of_estimators_tells_another_use_of_metrics():
 
 
 @pytest.mark.parametrize(
-    ("path", "source"),
+    ("check", "path", "source", "message"),
     [
-        ("inference/a.py", "from skbnp.models.hdp.model import DirectHDP"),
-        ("utils/a.py", "def f():\n    from skbnp.kernels import x"),
+        (check_points_down, "inference/a.py", "import skbnp.models.hdp", "not below"),
+        (
+            check_points_down,
+            "utils/a.py",
+            "def f():\n    import skbnp.kernels",
+            "below",
+        ),
+        (check_sklearn_door, "models/a.py", "import sklearn.base", "imports"),
+        (check_sklearn_door, "estimators/a.py", "import sklearn.utils._a", "imports"),
     ],
 )
-def test_the_check_of_layers_tells_an_upward_import(path, source):
-    with pytest.raises(AssertionError, match="not below"):
-        check_points_down(Path(path), imports(source))
-
-
-@pytest.mark.parametrize(
-    ("path", "source"),
-    [
-        ("models/a.py", "from sklearn.base import BaseEstimator"),
-        ("estimators/a.py", "from sklearn.utils._param_validation import Interval"),
-    ],
-)
-def test_the_check_of_doors_tells_a_wrong_import(path, source):
-    with pytest.raises(AssertionError, match="imports"):
-        check_sklearn_door(Path(path), imports(source))
+def test_a_wrong_import_is_named(check, path, source, message):
+    with pytest.raises(AssertionError, match=message):
+        check(Path(path), imports(source))
 
 
 def test_no_two_modules_import_each_other():

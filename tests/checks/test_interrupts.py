@@ -109,28 +109,6 @@ def test_interrupt_in_a_move_leaves_a_consistent_estimator(names):
         assert not seen["found"], (case, seen["found"][:10])
 
 
-# -- negative controls -----------------------------------------------------------------
-
-SOUND = {
-    "raised_after": 0.1,
-    "n_updates": 2,
-    "history_steps": [1, 2],
-    "history_lengths": [2],
-    "usable": True,
-    "differences": [],
-}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"history_steps": [1]}],
-    ids=str,
-)
-def test_check_fails_on_an_unsound_interrupt(change):
-    with pytest.raises(AssertionError):
-        check_interrupt(SOUND | change)
-
-
 def is_defined(file, name):
     """Whether a function of that name is in a file of that name."""
     paths = Path(skbnp.__file__).parent.rglob(file)

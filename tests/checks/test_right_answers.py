@@ -348,6 +348,16 @@ def _given(kind, rows):
     if kind.startswith("doubled"):
         doubled = _doubled(rows)
         return doubled if kind.endswith("coo") else _raw(doubled, kind[-3:])
+    if kind == "room to spare":  # behind the last row
+        parts = (np.append(part, [1, 1]) for part in (rows.data, rows.indices))
+        X = rows.copy()
+        X.data, X.indices = parts
+        return X
+    if kind == "read-only":
+        X = _raw(_doubled(rows), "csr")
+        for part in (X.data, X.indices, X.indptr):
+            part.flags.writeable = False
+        return X
     if kind == "csr-int64":
         X = rows.astype(np.int64)
         X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
@@ -356,7 +366,8 @@ def _given(kind, rows):
 
 
 KEPT = ["dense", "fortran", "float32"]
-KEPT_SPARSE = ["csr-int64", "doubled-csr", "doubled-csc", "doubled-coo", *FORMATS]
+_DOUBLED = ["doubled-csr", "doubled-csc", "doubled-coo"]
+KEPT_SPARSE = ["csr-int64", "room to spare", "read-only", *_DOUBLED, *FORMATS]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from checks.corpora import topic_counts
-from checks.long import daily
+from checks.long import along_diagonal, daily
 from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
@@ -107,7 +107,6 @@ def test_log_predictive_of_a_stream_is_that_of_recent_documents(X):
     assert hdp.log_predictive_ == global_stats.log_predictive / global_stats.n_tokens
 
 
-@pytest.mark.long
 def proportions(hdp, X):
     """As `score` has them."""
     words = hdp.topic_word_distr_
@@ -144,8 +143,7 @@ def test_collapsed_predicts_better_than_mean_field(number):
 # Refusals -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("first", ["collapsed", "mean_field"])
+@along_diagonal(("first", "method"), ["collapsed", "mean_field"], METHODS)
 def test_a_change_of_family_is_refused(first, method, X):
     second = "mean_field" if first == "collapsed" else "collapsed"
     hdp = collapsed(3, learning_method=method, warm_start=True, max_iter=1)

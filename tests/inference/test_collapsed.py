@@ -1,6 +1,5 @@
 """The collapsed document step in learning: what the totals hold, whoever visits."""
 
-import copy
 from dataclasses import fields
 
 import numpy as np
@@ -18,7 +17,6 @@ from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, LocalStop
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Part
-from skbnp.models.hdp import collapsed_local as collapsed
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.memory import CollapsedCache, resummed
@@ -195,31 +193,3 @@ def test_one_batch_is_batch_learning(X):
 
 
 # Failures -----------------------------------------------------------------------------
-
-
-class Broken(Exception):
-    pass
-
-
-@pytest.mark.parametrize("where", ["infer_collapsed", "collapsed_sums"])
-@pytest.mark.parametrize("kind", [online, incremental])
-@pytest.mark.parametrize("after", [0, 1])
-def test_an_exception_in_a_visit_changes_nothing(after, kind, where, X, monkeypatch):
-    learner = passes(kind(X), after)
-    before, memos = copy.deepcopy(learner.posterior), None
-    if kind is incremental:
-        memos = copy.deepcopy(learner.cache.memos)
-    else:
-        held = copy.deepcopy(learner.cache.documents)
-
-    def fail(*args):
-        raise Broken
-
-    monkeypatch.setattr(collapsed, where, fail)
-    with pytest.raises(Broken):
-        passes(learner, 1)
-    assert_same(learner.posterior, before)
-    if kind is incremental:
-        assert_same(learner.cache.memos, memos)
-    else:
-        assert_same(learner.cache.documents, held)

@@ -12,103 +12,12 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from skbnp import HDP, DependentTrees, HierarchicalComponentAnalysis
-from skbnp.utils.containers import as_counts
 from skbnp.utils.validation import check_counts, check_gamma_prior
-
-
-def csr(data, indices, indptr, dtype=np.float64, index_dtype=np.int32):
-    X = sp.csr_array((3, 3), dtype=dtype)
-    X.data = np.array(data, dtype=dtype)
-    X.indices = np.array(indices, dtype=index_dtype)
-    X.indptr = np.array(indptr, dtype=index_dtype)
-    return X
-
-
-def canonical(**types):
-    return csr([2, 1, 4, 0.5], [1, 2, 0, 2], [0, 2, 2, 4], **types)
-
-
-def stored_zeros(**types):
-    return csr([0, 2, 1, 0, 4, 0.5], [0, 1, 2, 1, 0, 2], [0, 3, 4, 6], **types)
-
-
-def unsorted(**types):
-    return csr([1, 2, 0.5, 4], [2, 1, 2, 0], [0, 2, 2, 4], **types)
-
-
-def duplicates(**types):
-    return csr([1, 1, 1, 4, 0.5], [1, 1, 2, 0, 2], [0, 3, 3, 5], **types)
-
-
-def room_to_spare(**types):
-    return csr([0, 2, 1, 4, 0.5, 9, 9], [0, 1, 2, 0, 2, 0, 0], [0, 3, 3, 5], **types)
-
-
-def read_only(**types):
-    X = stored_zeros(**types)
-    for part in (X.data, X.indices, X.indptr):
-        part.flags.writeable = False
-    return X
-
-
-MATRICES = [canonical, stored_zeros, unsorted, duplicates, room_to_spare, read_only]
-matrices = pytest.mark.parametrize("make", MATRICES)
-types = pytest.mark.parametrize(
-    "types",
-    [
-        {},
-        {"dtype": np.float32},
-        {"index_dtype": np.int64},
-        {"dtype": np.float32, "index_dtype": np.int64},
-    ],
-    ids=["float64", "float32", "int64 indices", "float32, int64 indices"],
-)
-
 
 # The caller's matrix ------------------------------------------------------------------
 
 
-def check_leaves_the_caller_matrix_alone(convert, make, types):
-    X = make(**types)
-    parts = X.data, X.indices, X.indptr
-    copies = [part.copy() for part in parts]
-    flags = {name: vars(X).get(name) for name in vars(X) if name.startswith("_has")}
-    convert(X)
-    for part, held, copied in zip(
-        parts, (X.data, X.indices, X.indptr), copies, strict=True
-    ):
-        assert held is part
-        np.testing.assert_array_equal(part, copied)
-    assert flags == {name: vars(X).get(name) for name in flags}
-
-
-@matrices
-@types
-def test_conversion_leaves_the_caller_matrix_alone(make, types):
-    check_leaves_the_caller_matrix_alone(as_counts, make, types)
-
-
 # What comes out -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("part", "value", "message"),
-    [
-        ("indptr", [0, 2, 1, 4], "decreases at row 1"),
-        ("indptr", [1, 2, 2, 4], "must start at 0"),
-        ("indptr", [0, 2, 4], "must have 4 entries"),
-        ("indptr", [0, 2, 2, 9], "beyond the 4 stored entries"),
-        ("indptr", [0.0, 2.0, 2.0, 4.0], "must hold integers"),
-        ("indices", [1, 2, 0, 3], "column index 3 is out of range for 3 columns"),
-        ("indices", [1, 2, 0, -1], "column index -1 is out of range"),
-        ("indices", [1.0, 2.0, 0.0, 2.0], "column indices must be integers"),
-    ],
-)
-def test_index_arrays_that_point_outside_are_refused(part, value, message):
-    X = canonical()
-    setattr(X, part, np.array(value))
-    with pytest.raises(ValueError, match=message):
-        check_counts(X, whom="test")
 
 
 # Gamma priors -------------------------------------------------------------------------
