@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from checks.epochs import optimal_length, pasts_of
+from checks.epochs import PRIORS, TREE, optimal_length, pasts_of, unit
 from reference import dependent_trees as reference
 from skbnp.distributions.von_mises_fisher import expansion, log_normaliser
 from skbnp.kernels import _directions as kernels
@@ -17,19 +17,9 @@ from skbnp.models.dependent_trees.directions import natural_lengths
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
-    TreePriors,
     no_past,
 )
 from skbnp.models.dependent_trees.updates import natural_of, update_nodes
-from skbnp.trees import Tree
-
-#: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4. Ids are not positions.
-TREE = Tree([0, 1, 2, 6, 5, 4, 3], [0, 1, 2, 2, 1, 2, 1])
-PRIORS = TreePriors(0.7, 0.4, 1.1, 0.8)
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
 def random_epoch(seed, dimension, past):

@@ -2,14 +2,21 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
-from checks.epochs import optimal_length, pasts_of
+from checks.epochs import (
+    DIMENSION,
+    PRIORS,
+    optimal_length,
+    pasts_of,
+    random_rows,
+    random_state,
+    stats_of,
+    unit,
+)
 from reference import dependent_trees as reference
 from skbnp.distributions.von_mises_fisher import (
-    draw,
     inverse_bessel_ratio,
     log_normaliser,
 )
@@ -22,59 +29,11 @@ from skbnp.models.dependent_trees.directions import (
 )
 from skbnp.models.dependent_trees.local import update_local
 from skbnp.models.dependent_trees.node_table import Naturals, NodeTable
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-)
 from skbnp.models.dependent_trees.updates import (
     natural_of,
     update_means,
 )
 from skbnp.trees import Tree
-
-#: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4; nothing below 3. Ids are not positions.
-TREE = Tree([0, 1, 2, 6, 5, 4, 3], [0, 1, 2, 2, 1, 2, 1])
-PRIORS = TreePriors(0.7, 0.4, 1.1, 0.8)
-DIMENSION = 6
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-
-
-def random_state(rng, tree=TREE, *, past=True):
-    n = len(tree)
-    eta = rng.gamma(2.0, 20.0, size=n)
-    ratio = reference.bessel_ratio(eta, DIMENSION)[:, None]
-    return EpochState(
-        tree,
-        rng.gamma(1.0, 5.0, size=n),
-        rng.gamma(1.0, 3.0, size=n) * past,
-        ratio * unit(rng.standard_normal((n, DIMENSION))),
-        eta,
-        unit(rng.standard_normal((n, DIMENSION))),
-        np.arange(n) if past else np.full(n, -1),
-        unit(rng.random(DIMENSION)),
-        unit(rng.random(DIMENSION)),
-        30.0,
-        12.0,
-    )
-
-
-def random_rows(rng, n_rows=120):
-    """Rows from some topics; the first is empty."""
-    topics = unit(rng.standard_normal((5, DIMENSION)))
-    rows = np.vstack([draw(topic, 20.0, n_rows // 5, rng) for topic in topics])
-    rows[0] = 0.0
-    return sp.csr_array(rows.astype(np.float32))
-
-
-def stats_of(q, rows):
-    logs = np.log(np.where(q > 0.0, q, 1.0))
-    sums = sp.csr_array(q.T @ np.asarray(rows, dtype=float))
-    return EpochStats(q.sum(axis=0), sums, -(q * logs).sum(axis=0))
-
 
 # Lengths ------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from checks.epochs import pasts_of
+from checks.epochs import PRIORS, TREE, pairs_of, pasts_of, unit
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import EpochMoves
@@ -48,9 +48,6 @@ from skbnp.models.dependent_trees.state import (
 from skbnp.models.dependent_trees.updates import update_nodes, update_sticks
 from skbnp.trees import Tree
 
-#: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4. Ids are not positions.
-TREE = Tree([0, 1, 2, 6, 5, 4, 3], [0, 1, 2, 2, 1, 2, 1])
-PRIORS = TreePriors(0.7, 0.4, 1.1, 0.8)
 CYCLE = Exchange((2, 6, 3), (6, 3, 2))
 
 
@@ -68,19 +65,6 @@ def propose(state, stats, merge):
     """A merge, with the past that it keeps."""
     _, past_of = merges._best_merge(state, stats, PRIORS, merge)
     return merges.MergeProposal(merge, past_of, 0.0)
-
-
-def pairs_of(tree):
-    """Nodes that may merge, by id: siblings, and a child into its parent."""
-    for source in range(1, len(tree)):
-        above = tree.parent[source]
-        for target in [*np.flatnonzero(tree.parent == above).tolist(), int(above)]:
-            if target != source:
-                yield int(tree.ids[source]), int(tree.ids[target])
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
 def at_optimum(rng, n_rows=200, dimension=30):

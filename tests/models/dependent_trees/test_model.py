@@ -1,6 +1,5 @@
 """Dependent trees: the bound, its updates, rows, epochs, merges."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import permutations
 
@@ -10,12 +9,22 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln
 
-from checks.epochs import optimal_length, pasts_of
+from checks.epochs import (
+    DIMENSION,
+    PRIORS,
+    TREE,
+    optimal_length,
+    pairs_of,
+    pasts_of,
+    random_rows,
+    random_state,
+    stats_of,
+    unit,
+)
 from reference import dependent_trees as reference
 from skbnp import DependentTrees
-from skbnp.distributions.von_mises_fisher import draw, log_normaliser
+from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.estimators import EpochMoves, _dependent_trees
-from skbnp.inference.executor import Executor
 from skbnp.kernels._sphere import TILE
 from skbnp.models.dependent_trees import assignments, local, updates
 from skbnp.models.dependent_trees.bound import (
@@ -34,7 +43,6 @@ from skbnp.models.dependent_trees.node_table import Drift, NodeTable
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
-    TreePriors,
     next_epoch,
     no_past,
     sort_siblings,
@@ -46,53 +54,10 @@ from skbnp.models.dependent_trees.updates import (
     learn_prior_concentration,
     natural_of,
     update_means,
-    update_own_means,
     update_rows,
     update_sticks,
-    with_own_means,
 )
 from skbnp.trees import Tree
-
-#: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4; nothing below 3. Ids are not positions.
-TREE = Tree([0, 1, 2, 6, 5, 4, 3], [0, 1, 2, 2, 1, 2, 1])
-PRIORS = TreePriors(0.7, 0.4, 1.1, 0.8)
-DIMENSION = 6
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-
-
-def random_state(rng, tree=TREE, dimension=DIMENSION, *, past=True):
-    n = len(tree)
-    eta = rng.gamma(2.0, 20.0, size=n)
-    ratio = reference.bessel_ratio(eta, dimension)[:, None]
-    previous = unit(rng.standard_normal((n, dimension)))
-    was_there = past & (np.arange(n) != 2)
-    return EpochState(
-        tree,
-        rng.gamma(1.0, 5.0, size=n),
-        rng.gamma(1.0, 3.0, size=n) * past,
-        ratio * unit(rng.standard_normal((n, dimension))),
-        eta,
-        previous,
-        np.where(was_there, rng.permutation(n), -1),
-        unit(rng.random(dimension)),
-        unit(rng.random(dimension)),
-        30.0,
-        12.0,
-    )
-
-
-def random_rows(rng, n_rows=120, dimension=DIMENSION, topics=None):
-    """Rows from some topics; the first is empty."""
-    if topics is None:
-        topics = unit(rng.standard_normal((5, dimension)))
-    rows = np.vstack(
-        [draw(topic, 20.0, n_rows // len(topics), rng) for topic in topics]
-    )
-    rows[0] = 0.0
-    return sp.csr_array(rows.astype(np.float32))
 
 
 def random_stats(rng, state):
@@ -100,12 +65,6 @@ def random_stats(rng, state):
     X = random_rows(rng)
     q = rng.dirichlet(np.full(len(state.tree), 0.3), size=X.shape[0])
     return stats_of(q, X.toarray())
-
-
-def stats_of(q, rows):
-    with np.errstate(divide="ignore", invalid="ignore"):
-        entropy = -np.where(q > 0.0, q * np.log(q), 0.0).sum(axis=0)
-    return EpochStats(q.sum(axis=0), sp.csr_array(q.T @ rows.astype(float)), entropy)
 
 
 def value(state, stats, priors=PRIORS):
@@ -248,19 +207,6 @@ def printed_pull(state, priors, places):
     a = 3.0 * (state.dimension / 2 - 1) * k0 * priors.parent_weight
     a *= priors.past_weight / rho
     return np.where(state.past[places] >= 0, k0 * a, 0.0)
-
-
-def test_threads_update_means_to_the_bits_of_one(seed, monkeypatch):
-    monkeypatch.setattr(updates, "ENTRIES_OF_TASK", 1)
-    rng = np.random.default_rng(seed)
-    state = random_state(rng)
-    stats = random_stats(rng, state)
-    alone = update_means(state, stats, PRIORS)
-    with Executor(2) as executor:
-        own = with_own_means(state)
-        result = update_own_means(own, stats, PRIORS, executor.run)
-    assert_array_equal(result.means, alone.means)
-    assert_array_equal(result.concentrations, alone.concentrations)
 
 
 def update_by_printed_pull(state, stats, priors, rows, run=None):
@@ -488,18 +434,6 @@ def test_memoized_parts_add_up_to_a_fresh_visit(seed):
     assert not np.allclose(other.masses, fresh.masses)
 
 
-def test_jobs_do_not_change_the_bits(seed, monkeypatch):
-    monkeypatch.setattr(local, "ROWS_PER_BLOCK", 16)
-    rng = np.random.default_rng(seed)
-    table, X = NodeTable.of(random_state(rng), PRIORS), random_rows(rng)
-    memo, stats = update_local(table, X)
-    with ThreadPoolExecutor(3) as pool:
-        threaded, others = update_local(table, X, run=pool.map)
-    same_stats(stats, others)
-    assert_array_equal(memo.nodes, threaded.nodes)
-    assert_array_equal(memo.weights, threaded.weights)
-
-
 def wide_state(rng, n_nodes=200, dimension=60):
     tree = Tree.from_parents([-1, *np.zeros(n_nodes - 1, dtype=int)])
     state = random_state(rng, tree, dimension, past=False)
@@ -584,16 +518,6 @@ def test_next_epoch_remembers_directions_and_masses(seed):
 
 
 # Merges -------------------------------------------------------------------------------
-
-
-def pairs_of(tree):
-    """All pairs that may merge: siblings, and a child into its parent."""
-    for source in range(1, len(tree)):
-        above = tree.parent[source]
-        yield tree.ids[source], tree.ids[above]
-        for target in range(1, len(tree)):
-            if target != source and tree.parent[target] == above:
-                yield tree.ids[source], tree.ids[target]
 
 
 @pytest.mark.parametrize("past", [False, True])
