@@ -3,6 +3,7 @@
 import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from checks.corpora import topic_counts
 from checks.estimators import (
@@ -18,17 +19,23 @@ from checks.estimators import (
     every_method,
     fresh,
     instance,
+    mean_field_hdp,
     rows_of,
     takes_counts_only,
 )
+from checks.long import daily
 from checks.states import (
     assert_same,
     check_leaves_global_random_state,
     differences,
     learned,
 )
-from skbnp import HDP
+from skbnp import HDP, DependentTrees, GibbsDependentTrees, GibbsHDP
+from skbnp.datasets import make_bars, make_dependent_trees
+from skbnp.estimators import SplitMerge
 from skbnp.models.dependent_trees import local as dependent_trees_local
+from skbnp.models.dependent_trees import start as dependent_trees_start
+from skbnp.models.dependent_trees import updates as dependent_trees_updates
 from skbnp.models.hca import frame as hca_frame
 from skbnp.rows import batch
 from skbnp.rows.batch import Batch
@@ -52,6 +59,8 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(batch, "BLOCK_SIZE", 150)
     monkeypatch.setattr(hca_frame, "BLOCK", 16)
     monkeypatch.setattr(dependent_trees_local, "ROWS_PER_BLOCK", 16)
+    monkeypatch.setattr(dependent_trees_start, "ROWS", 16)
+    monkeypatch.setattr(dependent_trees_updates, "ENTRIES_OF_TASK", 16)
 
 
 def parallel(estimator, **changes):
@@ -108,6 +117,46 @@ def test_learning_does_not_depend_on_the_number_of_jobs(
 ):
     estimator.set_params(random_state=seed)
     check_jobs_do_not_matter(estimator, lambda e: learned(getattr(e, method)(many)), 3)
+
+
+#: What trials, moves and births lead to, from planted data.
+LEADS = {
+    "trials": HDP(3, random_state=0),
+    "printed moves": mean_field_hdp(
+        3, split_merge=SplitMerge.paper(), max_iter=10, random_state=0
+    ),
+    "memoized": mean_field_hdp(3, learning_method="memoized", random_state=0),
+    "known topics": HDP(topic_word_prior={"a": [1, 2], "b": [3]}, random_state=0),
+    "known topics, sampled": GibbsHDP(
+        6, topic_word_prior={"a": [1, 2], "b": [3]}, max_iter=6, random_state=0
+    ),
+}
+EPOCH_LEADS = {
+    "trees": DependentTrees(batch_size=25, max_iter=6, random_state=0),
+    "sampled trees": GibbsDependentTrees(max_iter=4, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", daily(1, LEADS))
+def test_fits_and_streams_of_many_moves_do_not_depend_on_the_number_of_jobs(name):
+    X, results = make_bars(300, side=5, n_words=60, random_state=0).data, []
+    for n_jobs in (1, 3):
+        fit, stream = (clone(LEADS[name]).set_params(n_jobs=n_jobs) for _ in range(2))
+        for begin in range(0, 300, 100):
+            stream.partial_fit(X[begin : begin + 100])
+        results.append([learned(fit.fit(X)), learned(stream)])
+    assert_same(*results)
+    assert len(fit.lineage_) > 1
+
+
+@pytest.mark.parametrize("name", daily(1, EPOCH_LEADS))
+def test_epochs_do_not_depend_on_the_number_of_jobs(name, small_blocks):
+    corpus, results = make_dependent_trees(60, n_epochs=2, random_state=0), []
+    for n_jobs in (1, 3):
+        trees = clone(EPOCH_LEADS[name]).set_params(n_jobs=n_jobs)
+        results.append(learned(trees.fit(corpus.data, epochs=corpus.epochs)))
+    assert_same(*results)
+    assert len(trees.lineage_) > 1
 
 
 @every_method(*EVALUATIONS, among=OF_EACH_CLASS, daily=FEW)

@@ -384,20 +384,6 @@ def test_epochs_that_lie_behind_are_refused(fitted, drawn):
 # The same bits, copies, failures ------------------------------------------------------
 
 
-@pytest.mark.long
-def test_jobs_do_not_change_the_bits(drawn):
-    X, epochs = small(drawn)
-    one, three = (
-        quick(max_iter=6, n_jobs=n, batch_size=25).fit(X, epochs=epochs) for n in (1, 3)
-    )
-    assert_array_equal(one.components_, three.components_)
-    assert one.lineage_ == three.lineage_
-    scores = [trees.score_samples(X, epochs=epochs) for trees in (one, three)]
-    assert_array_equal(*scores)
-    other = clone(one).set_params(random_state=1).fit(X, epochs=epochs)
-    assert other.history_["elbo"] != one.history_["elbo"]
-
-
 def test_damaged_states_are_refused(fitted):
     state = fitted.__getstate__()
     assert "_posterior" in state

@@ -201,14 +201,6 @@ def test_start_is_that_of_dependent_trees(drawn, monkeypatch):
     assert few.lineage_[0].children == (0, 1, 2, 3, 4)
 
 
-def test_jobs_do_not_change_bits(drawn):
-    fits = [
-        quiet(GibbsDependentTrees(max_iter=4, random_state=0, n_jobs=jobs), drawn)
-        for jobs in (1, 2)
-    ]
-    assert_same(learned(fits[0]), learned(fits[1]))
-
-
 @pytest.mark.long
 def test_chunks_of_an_epoch_join_and_later_ones_close_it(drawn):
     trees = GibbsDependentTrees(max_iter=6, random_state=0)

@@ -157,18 +157,6 @@ def same(one, other):
     assert one.lineage_ == other.lineage_
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["online", "memoized"])
-def test_moves_do_not_depend_on_the_number_of_threads(method, X):
-    one, two, three = (
-        bars_model(3, method, max_iter=16, n_jobs=n_jobs).fit(X[:400])
-        for n_jobs in (1, 2, 3)
-    )
-    assert len(one.lineage_) > 5
-    same(one, two)
-    same(one, three)
-
-
 def test_pickling_between_chunks_changes_nothing(X):
     one = mean_field_hdp(3, total_samples=2000, **OPTIONS)
     two = mean_field_hdp(3, total_samples=2000, **OPTIONS)

@@ -7,7 +7,6 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 
 from checks.estimators import each_family
 from checks.judges import with_own_words
@@ -115,18 +114,6 @@ def test_a_short_chunk_does_not_unlearn_a_fit(method, bars):
     made = make_hdp(400, n_features=bars.data.shape[1], random_state=0)
     learn(hdp, made.data, 100)
     assert hdp.component_ids_.tolist() == ids
-
-
-@pytest.mark.long
-@each_family
-def test_jobs_do_not_matter(family, bars):
-    hdp = HDP(4, variational_family=family, random_state=0)
-    one, two = (
-        learn(clone(hdp).set_params(n_jobs=n_jobs), bars.data[:600], 300)
-        for n_jobs in (1, 2)
-    )
-    assert one.n_components_ > 4
-    assert_same(learned(one), learned(two))
 
 
 @pytest.mark.long

@@ -292,15 +292,6 @@ def test_a_warm_start_goes_on_with_known_topics():
         assert len(np.unique(fit.component_ids_)) == fit.n_components_
 
 
-@pytest.mark.parametrize("n_jobs", [2])
-@pytest.mark.parametrize("name", ["HDP-online", "GibbsHDP"])
-def test_known_topics_have_the_same_bits_whatever_the_jobs(name, n_jobs):
-    X = planted(60)[1]
-    make = FITS[name](topic_word_prior={"a": [1, 2], "b": [3]}).set_params(max_iter=4)
-    one, many = clone(make).fit(X), clone(make).set_params(n_jobs=n_jobs).fit(X)
-    assert_array_equal(one.components_, many.components_)
-
-
 BAD = {
     "rows": (np.ones((5, N_WORDS)), "starts from 4"),
     "columns": (np.ones((2, 7)), "7 columns, X has 100"),

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
 from models.dependent_trees.test_exchanges import name_of, planted_drift
-from skbnp.inference.executor import Executor
 from skbnp.models.dependent_trees import assignments, epoch
 from skbnp.models.dependent_trees.assignments import Assigned, assign_rows
 from skbnp.models.dependent_trees.epoch import EpochModel, close_epoch
@@ -119,16 +118,6 @@ def test_new_nodes_of_later_epochs_need_evidence(seed, monkeypatch):
         after = assign_rows(*given).state.tree
         counts.append(len(np.setdiff1d(after.ids, state.tree.ids)))
     assert counts[0] > counts[1] == 0
-
-
-def test_bits_do_not_depend_on_threads(monkeypatch):
-    monkeypatch.setattr("skbnp.models.dependent_trees.local.ROWS_PER_BLOCK", 64)
-    _, X = grouped(0)
-    _, one = assigned(X, 10, 0)
-    with Executor(2) as executor:
-        _, two = assigned(X, 10, 0, run=executor.map)
-    assert_array_equal(one.nodes, two.nodes)
-    assert_array_equal(one.state.means, two.state.means)
 
 
 # Births at the start of an epoch ------------------------------------------------------

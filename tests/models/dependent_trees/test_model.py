@@ -406,12 +406,6 @@ def test_visit_is_that_of_the_reference(seed):
     assert not np.allclose(stats.masses, wrong.sum(axis=0), rtol=1e-4, atol=1e-5)
 
 
-def same_stats(one, other):
-    assert_array_equal(one.masses, other.masses)
-    assert_array_equal(one.entropies, other.entropies)
-    assert_array_equal(one.sums.toarray(), other.sums.toarray())
-
-
 def test_memoized_parts_add_up_to_a_fresh_visit(seed):
     rng = np.random.default_rng(seed)
     state, X = random_state(rng), random_rows(rng)

@@ -8,9 +8,6 @@ from sklearn.metrics import adjusted_rand_score
 
 from skbnp.datasets import make_dependent_trees
 from skbnp.distributions.von_mises_fisher import draw
-from skbnp.inference.executor import Executor, run_in_turn
-from skbnp.models.dependent_trees import start as start_module
-from skbnp.models.dependent_trees import updates
 from skbnp.models.dependent_trees.bound import objective
 from skbnp.models.dependent_trees.local import update_local
 from skbnp.models.dependent_trees.moves.merges import merge_gain, merged
@@ -46,22 +43,6 @@ def test_clusters_are_those_that_were_planted(seed):
     ]
     assert max(scores) > 0.99
     assert adjusted_rand_score(target, rng.permutation(target)) < 0.5
-
-
-def test_threads_find_the_bits_of_one(seed, monkeypatch):
-    X, _ = planted(np.random.default_rng(seed), strength=20.0)
-
-    def start(run):
-        labels = spherical_kmeans(X, 8, np.random.default_rng(seed), run=run)
-        return labels, start_tree(X, labels, PRIORS, run)[0].means
-
-    alone = start(run_in_turn)
-    monkeypatch.setattr(start_module, "ROWS", 20)
-    monkeypatch.setattr(updates, "ENTRIES_OF_TASK", 40)
-    for n_jobs in (1, 2):
-        with Executor(n_jobs) as executor:
-            for one, other in zip(alone, start(executor.run), strict=True):
-                assert_array_equal(one, other)
 
 
 def test_equal_rows_are_one_cluster_and_empty_ones_none():

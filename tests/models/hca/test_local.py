@@ -7,12 +7,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skbnp.inference.executor import Executor
 from skbnp.models.hca import frame, local
 from skbnp.models.hca.frame import Frame
-from skbnp.models.hca.local import Memo, coordinates, sums, update_local
+from skbnp.models.hca.local import coordinates, sums, update_local
 from skbnp.models.hca.model import Model
 from skbnp.models.hca.paths import paths
 from skbnp.models.hca.state import State, Stats
 from skbnp.trees import Tree
-from skbnp.utils.blas import one_blas_thread
 
 TREE = Tree([0, 1, 5, 4, 2, 6, 3], [0, 1, 2, 2, 1, 2, 1])
 N_LEVELS, N_FEATURES = 3, 6
@@ -94,19 +93,6 @@ def test_blocks_say_what_all_rows_say(state, rows, monkeypatch):
     monkeypatch.setattr(frame, "BLOCK", 7)
     _, parts = say(state, rows)
     assert_stats_equal(parts, whole)
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("n_jobs", [2, 3])
-def test_threads_do_not_change_a_bit(state, rows, n_jobs):
-    with one_blas_thread():
-        memo, stats = say(state, rows)
-        with Executor(n_jobs) as executor:
-            other, others = say(state, rows, executor=executor)
-    for name in Memo.__slots__:
-        assert_array_equal(getattr(memo, name), getattr(other, name))
-    for name in Stats.__slots__:
-        assert_array_equal(getattr(stats, name), getattr(others, name))
 
 
 # Coordinates --------------------------------------------------------------------------
