@@ -1,15 +1,14 @@
 """Corpora: drawn from a model, found on the machine, or read from files."""
 
-from skbnp.datasets._dependent_trees import make_dependent_trees
 from skbnp.datasets._docstrings import load_docstrings
 from skbnp.datasets._generators import (
     make_bars,
+    make_dependent_trees,
     make_hdp,
     make_subspace_tree,
     make_tree,
 )
-from skbnp.datasets._ldac import load_ldac
-from skbnp.datasets._uci import load_uci_bag_of_words
+from skbnp.datasets._loaders import load_ldac, load_uci_bag_of_words
 
 __all__ = [
     "load_docstrings",

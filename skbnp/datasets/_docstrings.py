@@ -198,9 +198,7 @@ def _public_modules() -> Iterator[ModuleType]:
     while pending:
         try:
             module = importlib.import_module(pending.pop())
-        except (
-            Exception
-        ):  # an optional dependency is missing, or the name is deprecated
+        except Exception:  # a dependency is missing, or the name is deprecated
             continue
         yield module
         for child in pkgutil.iter_modules(

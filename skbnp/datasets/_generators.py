@@ -4,20 +4,42 @@ Every generator draws document after document from one stream, so that the first
 do not depend on how many follow.
 """
 
-from collections.abc import Sequence
-from numbers import Integral, Real
+from collections.abc import Iterator, Sequence
+from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.utils import Bunch, check_random_state
 
 from skbnp.datasets._counts import count_words
+from skbnp.distributions.von_mises_fisher import draw
 from skbnp.trees import TreeView
+from skbnp.utils.random import Purpose, draw_seed_entropy, stream
 from skbnp.utils.typing import RandomStateLike
-from skbnp.utils.validation import Interval, validate_params
+from skbnp.utils.validation import POSITIVE, Interval, at_least, validate_params
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
-_AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+#: What parameters may be.
+_KINDS = {
+    POSITIVE: ("n_samples", "n_epochs", "n_features", "side", "n_words"),
+    _POSITIVE: (
+        *("doc_topic_prior", "topic_word_prior", "corpus_concentration"),
+        *("doc_concentration", "loading_std", "noise_std"),
+    ),
+    at_least(0, Real): (
+        *("concentration", "prior_concentration", "parent_weight", "past_weight"),
+    ),
+}
+_PARAMETERS: dict[str, list] = {
+    **{name: [kind] for kind, names in _KINDS.items() for name in names},
+    "n_components": [POSITIVE, None],
+    "branching": ["array-like"],
+    "level_prior": [_POSITIVE, "array-like"],
+    "lifetimes": ["array-like", None],
+    "random_state": ["random_state"],
+}
 
 _NO_WORDS = np.empty(0, dtype=np.int64)
 
@@ -40,16 +62,7 @@ _SUBSPACES = """\
 the path from the root to its leaf, but for noise of standard deviation {noise_std}."""
 
 
-@validate_params(
-    {
-        "n_samples": [_AT_LEAST_ONE],
-        "side": [_AT_LEAST_ONE],
-        "n_words": [_AT_LEAST_ONE],
-        "doc_topic_prior": [_POSITIVE],
-        "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
-)
+@validate_params(_PARAMETERS, prefer_skip_nested_validation=True)
 def make_bars(
     n_samples: int = 2000,
     *,
@@ -153,17 +166,7 @@ def make_bars(
 
 
 @validate_params(
-    {
-        "n_samples": [_AT_LEAST_ONE],
-        "n_features": [_AT_LEAST_ONE],
-        "n_words": [_POSITIVE],
-        "n_components": [_AT_LEAST_ONE, None],
-        "corpus_concentration": [_POSITIVE],
-        "doc_concentration": [_POSITIVE],
-        "topic_word_prior": [_POSITIVE],
-        "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
+    _PARAMETERS | {"n_words": [_POSITIVE]}, prefer_skip_nested_validation=True
 )
 def make_hdp(
     n_samples: int = 1000,
@@ -299,18 +302,7 @@ def make_hdp(
     )
 
 
-@validate_params(
-    {
-        "n_samples": [_AT_LEAST_ONE],
-        "n_features": [_AT_LEAST_ONE],
-        "n_words": [_AT_LEAST_ONE],
-        "branching": ["array-like"],
-        "level_prior": [_POSITIVE, "array-like"],
-        "topic_word_prior": [_POSITIVE],
-        "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
-)
+@validate_params(_PARAMETERS, prefer_skip_nested_validation=True)
 def make_tree(
     n_samples: int = 200,
     *,
@@ -405,34 +397,24 @@ def make_tree(
     >>> corpus.data.shape, corpus.path.shape
     ((200, 80), (200, 3))
     """
-    rng = check_random_state(random_state)
-    paths = _paths(branching)
-    prior = _level_prior(level_prior, paths.shape[1])
-    n_nodes = paths[-1, -1] + 1
+    rng, tree = check_random_state(random_state), RegularTree(branching, n_samples)
+    prior = _level_prior(level_prior, tree.path.shape[1])
     topic_word = _draw_dirichlet(
-        rng, np.full((n_nodes, n_features), float(topic_word_prior))
+        rng, np.full((tree.n_nodes, n_features), float(topic_word_prior))
     )
-    path = np.empty((n_samples, paths.shape[1]), dtype=np.intp)
-    levels = np.empty(path.shape)
-    documents = []
-    for nodes, shares in zip(path, levels, strict=True):
-        nodes[:] = paths[rng.randint(len(paths))]
+    levels, documents = np.empty(tree.path.shape), []
+    for nodes, shares in zip(tree.draw_paths(rng), levels, strict=True):
         shares[:] = _draw_dirichlet(rng, prior)
         # Levels of tokens are not part of the truth returned, so they are summed out.
         cumulated = np.cumsum(shares @ topic_word[nodes])
         documents.append(_draw_words(rng, n_words, cumulated))
 
-    parent = np.full(n_nodes, -1)
-    parent[paths[:, 1:]] = paths[:, :-1]
-    doc_topic = np.zeros((n_samples, n_nodes))
-    np.put_along_axis(doc_topic, path, levels, axis=1)
-    passes = np.bincount(path.ravel(), minlength=n_nodes)
+    doc_topic = np.zeros((n_samples, tree.n_nodes))
+    np.put_along_axis(doc_topic, tree.path, levels, axis=1)
     return Bunch(
         data=count_words(documents, n_features),
-        tree=TreeView(parent, passes / n_samples),
+        **tree.truth(),
         topic_word_distr=topic_word,
-        path=path,
-        target=path[:, -1].copy(),
         level_proportions=levels,
         doc_topic_distr=doc_topic,
         feature_names=[f"word{w}" for w in range(n_features)],
@@ -440,23 +422,13 @@ def make_tree(
             n_samples=n_samples,
             n_words=n_words,
             n_features=n_features,
-            n_nodes=n_nodes,
-            n_leaves=len(paths),
+            n_nodes=tree.n_nodes,
+            n_leaves=len(tree.paths),
         ),
     )
 
 
-@validate_params(
-    {
-        "n_samples": [_AT_LEAST_ONE],
-        "n_features": [_AT_LEAST_ONE],
-        "branching": ["array-like"],
-        "loading_std": [_POSITIVE],
-        "noise_std": [_POSITIVE],
-        "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
-)
+@validate_params(_PARAMETERS, prefer_skip_nested_validation=True)
 def make_subspace_tree(
     n_samples: int = 900,
     *,
@@ -546,37 +518,28 @@ def make_subspace_tree(
     >>> drawn.data.shape, drawn.path.shape
     ((900, 30), (900, 3))
     """
-    rng = check_random_state(random_state)
-    paths = _paths(branching)
-    n_nodes, n_levels = paths[-1, -1] + 1, paths.shape[1]
-    components = loading_std * rng.standard_normal((n_nodes, n_features))
+    rng, tree = check_random_state(random_state), RegularTree(branching, n_samples)
+    components = loading_std * rng.standard_normal((tree.n_nodes, n_features))
     mean = loading_std * rng.standard_normal(n_features)
-    path = np.empty((n_samples, n_levels), dtype=np.intp)
-    coordinates, data = np.empty(path.shape), np.empty((n_samples, n_features))
-    for nodes, along, row in zip(path, coordinates, data, strict=True):
-        nodes[:] = paths[rng.randint(len(paths))]
-        along[:] = rng.standard_normal(n_levels)
+    coordinates, data = np.empty(tree.path.shape), np.empty((n_samples, n_features))
+    for nodes, along, row in zip(tree.draw_paths(rng), coordinates, data, strict=True):
+        along[:] = rng.standard_normal(len(along))
         row[:] = mean + along @ components[nodes]
         row += noise_std * rng.standard_normal(n_features)
 
-    parent = np.full(n_nodes, -1)
-    parent[paths[:, 1:]] = paths[:, :-1]
-    passes = np.bincount(path.ravel(), minlength=n_nodes)
     return Bunch(
         data=data,
-        tree=TreeView(parent, passes / n_samples),
+        **tree.truth(),
         components=components,
         mean=mean,
-        path=path,
-        target=path[:, -1].copy(),
         coordinates=coordinates,
         feature_names=[f"feature{d}" for d in range(n_features)],
         DESCR=_SUBSPACES.format(
             n_samples=n_samples,
             n_features=n_features,
             noise_std=noise_std,
-            n_nodes=n_nodes,
-            n_leaves=len(paths),
+            n_nodes=tree.n_nodes,
+            n_leaves=len(tree.paths),
         ),
     )
 
@@ -584,7 +547,7 @@ def make_subspace_tree(
 def _paths(branching: Sequence[int]) -> np.ndarray:
     """Number the nodes depth-first; list them on the path to each leaf."""
     given = np.array(branching, dtype=object)
-    if given.ndim != 1 or not all(map(_AT_LEAST_ONE.is_satisfied_by, given)):
+    if given.ndim != 1 or not all(map(POSITIVE.is_satisfied_by, given)):
         raise ValueError(
             "branching must hold the number of children, an int of 1 or more, of the "
             f"nodes on each level above the leaves, got {branching!r}."
@@ -595,6 +558,30 @@ def _paths(branching: Sequence[int]) -> np.ndarray:
     which = np.indices(given.tolist()).reshape(len(given), np.prod(given)).T
     steps = 1 + which * np.array(sizes[-2::-1], dtype=np.intp)
     return np.cumsum(np.insert(steps, 0, 0, axis=1), axis=1)
+
+
+class RegularTree:
+    """A tree whose nodes have as many children as others of their depth."""
+
+    def __init__(self, branching: Sequence[int], n_samples: int):
+        """Number the nodes, depth first."""
+        self.paths = _paths(branching)
+        self.n_nodes = self.paths[-1, -1] + 1
+        self.parent = np.full(self.n_nodes, -1)
+        self.parent[self.paths[:, 1:]] = self.paths[:, :-1]
+        self.path = np.empty((n_samples, self.paths.shape[1]), dtype=np.intp)
+
+    def draw_paths(self, rng: np.random.RandomState) -> Iterator[np.ndarray]:
+        """Draw the path of each row, one after the other."""
+        for nodes in self.path:
+            nodes[:] = self.paths[rng.randint(len(self.paths))]
+            yield nodes
+
+    def truth(self) -> dict[str, Any]:
+        """Return the tree, paths and leaves of rows."""
+        passes = np.bincount(self.path.ravel(), minlength=self.n_nodes)
+        tree = TreeView(self.parent, passes / len(self.path))
+        return {"tree": tree, "path": self.path, "target": self.path[:, -1].copy()}
 
 
 def _level_prior(level_prior: float | Sequence[float], n_levels: int) -> np.ndarray:
@@ -680,3 +667,177 @@ def _draw_dirichlet(rng: np.random.RandomState, alpha: np.ndarray) -> np.ndarray
     with np.errstate(divide="ignore"):
         log_power = -rng.standard_exponential(alpha.shape) / alpha
     return softmax(np.log(rng.standard_gamma(alpha + 1)) + log_power, axis=-1)
+
+
+_DESCR = """\
+{n_rows} unit vectors of {n_features} features, {n_samples} in each of {n_epochs}
+epochs, around the {n_nodes} directions of a tree: those of children are near their
+parents', and each is near where it was in the epoch before."""
+
+
+@validate_params(
+    _PARAMETERS | {"n_features": [at_least(2)]},
+    prefer_skip_nested_validation=True,
+)
+def make_dependent_trees(
+    n_samples: int = 400,
+    *,
+    n_epochs: int = 1,
+    n_features: int = 40,
+    branching: Sequence[int] = (3, 2),
+    concentration: float = 120.0,
+    prior_concentration: float = 100.0,
+    parent_weight: float = 1.0,
+    past_weight: float = 3.0,
+    lifetimes: ArrayLike | None = None,
+    random_state: RandomStateLike = None,
+) -> Bunch:
+    """Draw rows on the sphere from a tree of directions that drifts over epochs.
+
+    ::
+
+        theta_i^t ~ vMF of natural parameter kappa_0 (k_1 theta_p^t + k_2 theta_i^(t-1))
+        z_n ~ Uniform(nodes there in epoch t)          the node of row n
+        x_n ~ vMF(theta_z^t, beta)
+
+    where p is the parent of node i; the root has a uniform direction at first, and
+    where a node was not there in the epoch before its second part is missing.
+
+    Parameters
+    ----------
+    n_samples : int, default=400
+        Number of rows of each epoch. The first rows of an epoch do not depend on it.
+    n_epochs : int, default=1
+        Number of epochs.
+    n_features : int, default=40
+        Dimension of the rows (V), 2 or more.
+    branching : sequence of int, default=(3, 2)
+        Number of children of each node, level by level from the root.
+    concentration : float, default=120.0
+        Of rows around their direction (beta), >= 0; larger values bring them closer.
+    prior_concentration : float, default=100.0
+        Of directions around their parents and their past (kappa_0), >= 0; larger values
+        make children more alike their parents, and epochs more alike.
+    parent_weight, past_weight : float, default=1.0 and 3.0
+        Shares of the parent (k_1) and of the past (k_2) in the former, >= 0. With
+        k_2 = 1 a third of the directions are nearer to the past of another node than to
+        their own, and names are uncertain even for known parameters.
+    lifetimes : array-like of int of shape (n_nodes, 2), default=None
+        First and last epoch of each node, depth-first; a parent is there as long as its
+        children are. `None` is all epochs.
+    random_state : int, RandomState instance or None, default=None
+        Determines the draw. Pass an int for the same rows at every call.
+
+    Returns
+    -------
+    corpus : :class:`~sklearn.utils.Bunch`
+        Dictionary-like object with the attributes
+
+        data : ndarray of shape (n_epochs * n_samples, n_features)
+            Rows of length one, epoch by epoch.
+        epochs : ndarray of int of shape (n_epochs * n_samples,)
+            Epoch of each row.
+        target : ndarray of int of shape (n_epochs * n_samples,)
+            Node of each row (z), a row of the tree.
+        tree : :class:`~skbnp.trees.TreeView`
+            The tree, depth-first. The weight of a node is the share of rows at it or
+            below.
+        directions : ndarray of shape (n_epochs, n_nodes, n_features)
+            Of each node in each epoch (theta); zero where it is not there.
+        DESCR : str
+            Description of the rows.
+
+    Raises
+    ------
+    InvalidParameterError
+        A `ValueError`, if a parameter is outside of its domain.
+    ValueError
+        If `branching` holds anything but positive integers, or `lifetimes` are not
+        those of a tree within the epochs.
+
+    Notes
+    -----
+    The emissions of [1]_, given the tree. **Departures from the paper.** Its sticks are
+    left out: all nodes that are there are as probable.
+
+    References
+    ----------
+    .. [1] Z. Hu, Q. Ho, A. Dubey and E. P. Xing, "Large-scale distributed dependent
+       nonparametric trees", International Conference on Machine Learning, 2015.
+
+    Examples
+    --------
+    >>> from skbnp.datasets import make_dependent_trees
+    >>> corpus = make_dependent_trees(50, n_epochs=3, random_state=0)
+    >>> corpus.tree
+    TreeView(n_nodes=10, n_leaves=6, max_depth=2)
+    >>> corpus.data.shape, corpus.directions.shape
+    ((150, 40), (3, 10, 40))
+    """
+    entropy = draw_seed_entropy(random_state)
+    parent = RegularTree(branching, 0).parent
+    spans = _spans(lifetimes, parent, n_epochs)
+    directions = np.zeros((n_epochs, len(parent), n_features))
+    target = np.empty((n_epochs, n_samples), dtype=np.intp)
+    data = np.empty((n_epochs, n_samples, n_features))
+    rng = stream(entropy, Purpose.START)
+    for epoch in range(n_epochs):
+        past = directions[epoch - 1] if epoch else np.zeros_like(directions[0])
+        there = (spans[:, 0] <= epoch) & (epoch <= spans[:, 1])
+        for node in np.flatnonzero(there):
+            natural = past_weight * past[node]
+            if node > 0:
+                natural = natural + parent_weight * directions[epoch, parent[node]]
+            directions[epoch, node] = _draw_natural(prior_concentration * natural, rng)
+        rows = stream(entropy, Purpose.SOME_DOCS, epoch)
+        for row in range(n_samples):
+            node = rows.choice(np.flatnonzero(there))
+            target[epoch, row] = node
+            data[epoch, row] = draw(directions[epoch, node], concentration, 1, rows)[0]
+    weight = np.bincount(target.ravel(), minlength=len(parent)) / target.size
+    for below in range(len(parent) - 1, 0, -1):
+        weight[parent[below]] += weight[below]
+    return Bunch(
+        data=data.reshape(-1, n_features),
+        epochs=np.repeat(np.arange(n_epochs), n_samples),
+        target=target.ravel(),
+        tree=TreeView(parent, weight),
+        directions=directions,
+        DESCR=_DESCR.format(
+            n_rows=target.size,
+            n_features=n_features,
+            n_samples=n_samples,
+            n_epochs=n_epochs,
+            n_nodes=len(parent),
+        ),
+    )
+
+
+def _draw_natural(natural: NDArray, rng: np.random.Generator) -> NDArray:
+    """Draw a unit vector by its natural parameter; uniformly if that is zero."""
+    strength = float(np.linalg.norm(natural))
+    mean = natural / strength if strength > 0.0 else np.eye(len(natural))[0]
+    return draw(mean, strength, 1, rng)[0]
+
+
+def _spans(lifetimes: ArrayLike | None, parent: NDArray, n_epochs: int) -> NDArray:
+    """First and last epoch of each node."""
+    if lifetimes is None:
+        return np.tile([0, n_epochs - 1], (len(parent), 1))
+    spans = np.asarray(lifetimes)
+    if (
+        spans.shape != (len(parent), 2)
+        or spans.dtype.kind not in "iu"
+        or (spans[:, 0] > spans[:, 1]).any()
+        or spans.min() < 0
+        or spans.max() >= n_epochs
+        or (spans[0] != [0, n_epochs - 1]).any()
+        or (spans[parent[1:], 0] > spans[1:, 0]).any()
+        or (spans[parent[1:], 1] < spans[1:, 1]).any()
+    ):
+        raise ValueError(
+            f"lifetimes must hold the first and the last epoch, of {n_epochs}, of each "
+            f"of {len(parent)} nodes, the root in all, parents as long as their "
+            f"children, got {lifetimes!r}."
+        )
+    return spans
