@@ -15,7 +15,7 @@ from skbnp.inspection._terms import terms_of
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import row_parts, rows_of
 from skbnp.utils.lazy import import_pandas
-from skbnp.utils.matching import cosines, matched
+from skbnp.utils.matching import cosines, matched, unit_rows
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
 from skbnp.utils.typing import Array, Ints
 from skbnp.utils.validation import (
@@ -277,13 +277,13 @@ class Draw:
 
     def distr(self) -> Array:
         """Return expected topics, rows normalised, or directions as they are."""
-        return _normalised(self.values) if self.is_random else self.values
+        return read.normalised_rows(self.values, 0.0) if self.is_random else self.values
 
     def sample(self, rng: np.random.Generator) -> Array:
         """Draw topics from their posterior, rows normalised."""
         if not self.is_random:
             return self.values
-        return _normalised(rng.standard_gamma(self.values))
+        return read.normalised_rows(rng.standard_gamma(self.values), 0.0)
 
     def merged(self, onto: Ints) -> "Draw":
         """Add up topics: topic k of this draw becomes topic ``onto[k]``."""
@@ -292,19 +292,13 @@ class Draw:
         scale = 1.0 if self.is_random else self.weights[:, None]
         values = sums @ (self.values * scale)
         if not self.is_random:
-            length = np.linalg.norm(values, axis=1, keepdims=True)
-            values = values / np.where(length > 0.0, length, 1.0)
+            values = unit_rows(values)
         return replace(
             self,
             values=values,
             weights=sums @ self.weights,
             prior=None if self.prior is None else sums @ self.prior,
         )
-
-
-def _normalised(rows: Array) -> Array:
-    total = rows.sum(axis=1, keepdims=True)
-    return rows / np.where(total > 0.0, total, 1.0)
 
 
 def draws_of(

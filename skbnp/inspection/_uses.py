@@ -27,6 +27,7 @@ from skbnp.models.hdp.fold_in import mix
 from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
+from skbnp.utils.matching import cosines
 from skbnp.utils.ordering import evenly_spaced
 from skbnp.utils.typing import Array, Flags, Ints
 from skbnp.utils.validation import SMALLEST_PRIOR, check_counts
@@ -72,9 +73,9 @@ def uses_of(estimator: Any, model: Any, rows: Any, epochs: Any, parts: Ints) -> 
 def _sample_uses(model: Any, counts: sp.csr_array, parts: Ints) -> list[sp.csr_array]:
     """Re-index topics of samples to the most similar ones of the best sample."""
     components, result = model.components_, []
-    topics = unit(components - components.min(axis=1, keepdims=True))
+    topics = components - components.min(axis=1, keepdims=True)
     for values, depth, uses in _uses_by_sample(model, counts, parts):
-        similar = topics @ unit(values).T
+        similar = cosines(topics, np.asarray(read.in_memory(values), np.float64))
         if depth is not None:
             similar[model.tree_.depth[:, None] != depth] = 0.0
         best = similar.argmax(axis=0)
@@ -129,12 +130,6 @@ def shares_of_tokens(uses: sp.csr_array | Array) -> tuple[Array, Array]:
     return uses / np.maximum(totals, 1e-300)[:, None], totals
 
 
-def unit(values: Array) -> Array:
-    """Scale rows to length one."""
-    values = np.asarray(read.in_memory(values), dtype=np.float64)
-    return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-300)
-
-
 #: Documents of a block, and pairs of topics.
 DOCS, PAIRS = 512, 256
 #: The largest responsibility below one.
@@ -152,9 +147,9 @@ def copies(estimator: Any, merge_similarity: float, uses: Uses) -> sp.csr_array:
     of = np.arange(n)
     if merge_similarity < 1.0 and not hasattr(model, "tree_"):
         topics = read.distributions(estimator)
-        cosines = np.triu(unit(topics) @ unit(topics).T, 1)
-        is_one = cosines >= merge_similarity
-        pairs = np.argwhere((cosines >= SIMILAR) & ~is_one)
+        similarity = np.triu(cosines(topics, topics), 1)
+        is_one = similarity >= merge_similarity
+        pairs = np.argwhere((similarity >= SIMILAR) & ~is_one)
         _, of = sp.csgraph.connected_components(sp.csr_array(is_one), directed=False)
         state = getattr(getattr(model, "_posterior", None), "state", None)
         prior = getattr(model, "topic_word_prior_", 0.0)

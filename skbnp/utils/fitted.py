@@ -32,7 +32,7 @@ def normalised_rows(rows: Array, instead: ArrayLike = 1.0) -> Array:
     if not total.all():
         rows = np.where(total > 0.0, rows, instead)
         total = rows.sum(axis=1, keepdims=True)
-    return rows / total
+    return rows / np.where(total > 0.0, total, 1.0)
 
 
 def concentration_of(model: Any) -> float:
@@ -210,8 +210,7 @@ def topics(estimator):
     weights = weights_of(estimator, components)
     if are_directions(model):
         return weights, components
-    totals = components.sum(axis=1, keepdims=True)
-    return weights, components / np.where(totals > 0.0, totals, 1.0)
+    return weights, normalised_rows(components, 0.0)
 
 
 def topic_numbers(estimator, n_components):
@@ -334,8 +333,7 @@ def distributions(estimator) -> Array:
             f"{type(fitted_model(estimator)).__name__} have signs: they hold no "
             "probabilities of terms."
         )
-    total = components.sum(axis=1, keepdims=True)
-    return components / np.where(total > 0.0, total, 1.0)
+    return normalised_rows(components, 0.0)
 
 
 def leading_columns(

@@ -32,9 +32,10 @@ from skbnp.inference.monitor import Monitor
 from skbnp.kernels._late_topics import late_topics_step
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities
 from skbnp.models.hdp.moves.held_out import add_topics
-from skbnp.models.hdp.outliers import Outliers, Proposal, matched
+from skbnp.models.hdp.outliers import Outliers, Proposal
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.arrays import deal_tokens, rows_of
+from skbnp.utils.matching import cosines, most_similar
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
@@ -291,16 +292,15 @@ def _relearn(
     if not provisional:
         return list(range(len(sums)))
     before = topic_words.rows(some)[:, provisional].T
-    pairs = matched(_unit(sums) @ _unit(before).T, SAME)
+    found, replaced = most_similar(cosines(sums, before), SAME)
     with commit():
-        for new, old in pairs:
+        for new, old in zip(found, replaced, strict=True):
             whole = np.zeros(topic_words.shape[0])
             whole[some] = sums[new]
             column = whole[topic_words.seen.words]
             column *= topic_words.total[provisional[old]] / column.sum()
             topic_words.put(provisional[old], column)
-    taken = {new for new, _ in pairs}
-    return [new for new in range(len(sums)) if new not in taken]
+    return np.setdiff1d(np.arange(len(sums)), found).tolist()
 
 
 def _provisional_columns(posterior: HDPPosterior, outliers: Outliers) -> list[int]:
@@ -329,16 +329,11 @@ def _seeds(parts: sp.csr_array, n_topics: int) -> list[int]:
 
 def _joined(sums: Array) -> Array:
     """Add the two most similar of the topics together, (T - 1, n_words)."""
-    unit = _unit(sums)
-    one, other = divmod(int(np.argmax(np.tril(1.0 + unit @ unit.T, -1))), len(sums))
+    similarity = np.tril(1.0 + cosines(sums, sums), -1)
+    one, other = divmod(int(np.argmax(similarity)), len(sums))
     joined = sums.copy()
     joined[other] += joined[one]
     return np.delete(joined, one, axis=0)
-
-
-def _unit(rows: Array) -> Array:
-    """Rows of length one."""
-    return rows / np.sqrt(np.square(rows).sum(axis=1, keepdims=True) + 1e-300)
 
 
 def _first_of_the_best(scores: Array) -> int:

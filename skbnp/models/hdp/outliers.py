@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from skbnp.utils.arrays import with_columns
+from skbnp.utils.matching import most_similar
 from skbnp.utils.ranges import Sized
 from skbnp.utils.typing import Array, Flags, Ints
 
@@ -65,22 +66,12 @@ class Proposal:
         """
         cosines = np.asarray((_unit(topics) @ _unit(self.topics).T).todense())
         result = Proposal.of(topics)
-        for new, old in matched(cosines, least):
-            result.n_judges[new] = self.n_judges[old]
-            result.gains[new] = self.gains[old]
-            result.squares[new] = self.squares[old]
-            result.shares[new] = self.shares[old]
+        new, old = most_similar(cosines, least)
+        result.n_judges[new] = self.n_judges[old]
+        result.gains[new] = self.gains[old]
+        result.squares[new] = self.squares[old]
+        result.shares[new] = self.shares[old]
         return result
-
-
-def matched(cosines: Array, least: float) -> list[tuple[int, int]]:
-    """Disjoint pairs (row, column) of the largest cosines, all at least `least`."""
-    left, pairs = cosines.copy(), list[tuple[int, int]]()
-    while left.size and left.max() >= least:
-        row, column = divmod(int(np.argmax(left)), left.shape[1])
-        pairs.append((row, column))
-        left[row], left[:, column] = -1.0, -1.0
-    return pairs
 
 
 def _unit(rows: sp.csr_array) -> sp.csr_array:

@@ -8,7 +8,6 @@ r_k = r_k' + r_k'', theta, beta and S likewise, so lambda = lambda' + lambda'' -
 gain_j of the document j as in `compare_merges`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,18 +43,3 @@ class MergeComparison:
                 sums,
             )
         return sums
-
-
-def best_disjoint(
-    pairs: list[tuple[int, int]], gains: Sequence[float] | Array
-) -> list[int]:
-    """Positions of pairs with positive gain, best first, that share no member."""
-    chosen: list[int] = []
-    taken: set[int] = set()
-    for index in np.argsort(-np.asarray(gains), kind="stable").tolist():
-        if gains[index] <= 0.0:
-            break
-        if taken.isdisjoint(pairs[index]):
-            taken |= set(pairs[index])
-            chosen.append(index)
-    return chosen

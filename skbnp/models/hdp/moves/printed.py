@@ -25,6 +25,7 @@ from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import split as hdp_split
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.utils.matching import best_disjoint
 from skbnp.utils.typing import Array, Ints32
 
 
@@ -78,8 +79,8 @@ class PrintedMoves(Moves):
             state.topic_word_prior,
             pairs,
         )
-        chosen = hdp_merge.best_disjoint([tuple(pair) for pair in pairs], gains)
-        if not chosen:
+        chosen = best_disjoint(pairs.tolist(), gains)
+        if not len(chosen):
             return result
         places = pairs[chosen, ::-1].tolist()  # the second joins the first
         names = [tuple(posterior.ids[place].tolist()) for place in places]
