@@ -20,7 +20,7 @@ from sweep import Case, Fit, fitted, main
 from skbnp import HDP
 from skbnp.datasets import make_hdp
 from skbnp.inference.executor import Executor
-from skbnp.inference.protocols import LocalStop, StepInput
+from skbnp.inference.protocols import LocalStop, StepInput, Visit
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import MAX_ITER, TOL, CollapsedStep
@@ -187,7 +187,7 @@ def learn_pass(docs, K):
                 )
             begin = time.process_time()
             stop, counted = LocalStop(MAX_ITER, TOL), np.ones(batch.n_docs)
-            given = StepInput(there, batch, stop, executor, remembered=counted)
+            given = StepInput(there, batch, stop, executor, Visit(remembered=counted))
             CollapsedStep.prepare(given).collect(given)
             best[at] = min(best[at], time.process_time() - begin)
     fit.more = {"tokens": float(docs.train.sum()), "without, s": best[0]}

@@ -137,13 +137,13 @@ class Learner(
         All local steps end before the first change, which is one commit; moves are
         commits by themselves.
         """
-        posterior, weighting, block_hook = self.posterior, Weighting.EXPECTED_LOG, None
-        mean_weight_fraction = 0.0
+        posterior, mean_weight_fraction = self.posterior, 0.0
         if self.is_warming_up:
-            weighting, mean_weight_fraction = Weighting.MEAN, round.step
+            visit = protocols.Visit(Weighting.MEAN)
+            mean_weight_fraction = round.step
         else:
-            block_hook = self.moves.block_hook(self)
-        result = self.update_local(round, weighting, block_hook)
+            visit = protocols.Visit(block_hook=self.moves.block_hook(self))
+        result = self.update_local(round, visit)
         result = self.moves.end_local_step(self, round, result)
         change = self.cache.prepare(posterior, round, result)
         with commit():
@@ -160,17 +160,14 @@ class Learner(
         monitor.recount(posterior, n_logged)
 
     def update_local(
-        self, round: Round, weighting: Weighting, block_hook: protocols.BlockHook | None
+        self, round: Round, visit: protocols.Visit
     ) -> protocols.LocalResults:
         """Run the local step on the documents of a round; return results by part."""
-        return self.corpus.update_local(
-            self.local_step,
-            self.posterior,
-            round,
-            weighting=weighting,
-            remembered=[self.cache.initial_local(part) for part in round.parts],
-            block_hook=block_hook,
-        )
+        visits = [
+            replace(visit, remembered=self.cache.initial_local(part))
+            for part in round.parts
+        ]
+        return self.corpus.update_local(self.local_step, self.posterior, round, visits)
 
 
 class StreamLearner(Learner[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):

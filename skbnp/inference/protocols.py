@@ -41,23 +41,30 @@ class LocalResult(Summed, Protocol):
         """Start of the next local step of the documents."""
 
 
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What a local step may read beside documents and globals; a model reads its own.
+
+    `weighting` is how components weigh words, `remembered` what the cache has of the
+    documents, and `block_hook` reads blocks while responsibilities are in memory.
+    """
+
+    weighting: Weighting = Weighting.EXPECTED_LOG
+    remembered: Any = None
+    block_hook: BlockHook | None = None
+
+
+#: Of documents that nothing is known of.
+FIRST_VISIT = Visit()
+
+
 class LocalStep(Protocol):
     """Protocol: local step of documents, with kernel, stopping rule and threads."""
 
     def update_local(
-        self,
-        posterior: Posterior,
-        X: sp.csr_array,
-        *,
-        weighting: Weighting,
-        remembered: Any,
-        block_hook: BlockHook | None,
+        self, posterior: Posterior, X: sp.csr_array, visit: Visit
     ) -> LocalResult:
-        """Run the local step of documents under a posterior.
-
-        `weighting` is how components weigh words; `remembered` is what the cache
-        returns, and `block_hook` reads blocks while responsibilities are in memory.
-        """
+        """Run the local step of documents under a posterior."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +94,16 @@ class StepInput:
     batch: Batch
     stop: LocalStop
     executor: Executor
-    weighting: Weighting = Weighting.EXPECTED_LOG
-    remembered: Any = None  # of the statistics cache, what documents start from
+    visit: Visit = FIRST_VISIT
+
+    @property
+    def to_start_from(self) -> Any:
+        """What documents start from; nothing where topics weigh words by their means.
+
+        Mean weights do not climb the bound that such a start would keep.
+        """
+        is_mean = self.visit.weighting is Weighting.MEAN
+        return None if is_mean else self.visit.remembered
 
 
 class Step(Protocol):
@@ -96,7 +111,7 @@ class Step(Protocol):
 
     prepare: Callable[[StepInput], "Step"]
 
-    def collect(self, given: StepInput, block_hook: BlockHook | None) -> Collected:
+    def collect(self, given: StepInput) -> Collected:
         """Run the local step of a batch."""
 
 
@@ -109,19 +124,13 @@ class DocumentLocalStep:
     step: type[Step]
 
     def update_local(
-        self,
-        posterior: Posterior,
-        X: sp.csr_array,
-        *,
-        weighting: Weighting = Weighting.EXPECTED_LOG,
-        remembered: object = None,
-        block_hook: BlockHook | None = None,
+        self, posterior: Posterior, X: sp.csr_array, visit: Visit = FIRST_VISIT
     ) -> Collected:
         """Run the local step under the present globals of a posterior."""
         batch, stop = Batch.from_counts(X, posterior.state.n_components), self.stop
-        given = StepInput(posterior, batch, stop, self.executor, weighting, remembered)
-        result = self.step.prepare(given).collect(given, block_hook)
-        if weighting is Weighting.MEAN:
+        given = StepInput(posterior, batch, stop, self.executor, visit)
+        result = self.step.prepare(given).collect(given)
+        if visit.weighting is Weighting.MEAN:
             result.cache = None  # a later start would have to climb the bound
         return result
 
@@ -177,24 +186,15 @@ class Corpus:
         local_step: LocalStep,
         posterior: Posterior,
         round: Round,
-        *,
-        weighting: Weighting,
-        remembered: Sequence[object],
-        block_hook: BlockHook | None,
+        visits: Sequence[Visit],
     ) -> LocalResults:
         """Run the local step on the parts of a round, in their order.
 
         The learner reads documents by this method alone, wherever they are.
         """
         return [
-            local_step.update_local(
-                posterior,
-                self.documents(part),
-                weighting=weighting,
-                remembered=cache,
-                block_hook=block_hook,
-            )
-            for part, cache in zip(round.parts, remembered, strict=True)
+            local_step.update_local(posterior, self.documents(part), visit)
+            for part, visit in zip(round.parts, visits, strict=True)
         ]
 
 
@@ -208,9 +208,9 @@ class StatisticsCache(ABC):
         """Whether the statistics of every part are cached."""
         return True
 
-    @abstractmethod
     def initial_local(self, part: Part) -> object:
-        """Return what the local step of a part starts from."""
+        """Return what the local step of a part starts from, by default nothing."""
+        return None
 
     def prepare(self, posterior: Posterior, round: Round, results: LocalResults) -> Any:
         """Return what `stochastic_update` needs of a round, by default all results."""

@@ -92,7 +92,7 @@ class MixtureStep:
     def prepare(given):
         return MixtureStep()
 
-    def collect(self, given, block_hook=None):
+    def collect(self, given):
         batch, state = given.batch, given.posterior.state
         words, eta = given.posterior.global_stats.topic_words, state.topic_word_prior
         shape = batch.n_docs, len(batch.words)

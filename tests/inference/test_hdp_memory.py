@@ -1,7 +1,7 @@
 """Learning with memory: the bound is that of all documents, whatever has happened."""
 
 import copy
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,12 +10,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.states import assert_same
 from reference import hdp_direct as reference
-from skbnp.components.word_topics import Weighting, WordTopics
+from skbnp.components.word_topics import WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding, new_history
 from skbnp.inference.posterior import Lineage
-from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, LocalStop
+from skbnp.inference.protocols import (
+    FIRST_VISIT,
+    NO_MOVES,
+    Corpus,
+    DocumentLocalStep,
+    LocalStop,
+)
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import MeanFieldCache, refreshed, resummed
@@ -42,21 +48,14 @@ class Recorder:
         # By posterior, by document: [r, ids, entries of the log seen].
         self.seen, self.records = [], {}
 
-    def update_local(
-        self,
-        posterior,
-        X,
-        *,
-        weighting=Weighting.EXPECTED_LOG,
-        remembered=None,
-        block_hook=None,
-    ):
-        def see(visit):
-            return copy.copy(visit), None if block_hook is None else block_hook(visit)
+    def update_local(self, posterior, X, visit=FIRST_VISIT):
+        hook = visit.block_hook
 
-        result = self.local_step.update_local(
-            posterior, X, weighting=weighting, remembered=remembered, block_hook=see
-        )
+        def see(block):
+            return copy.copy(block), None if hook is None else hook(block)
+
+        visit = replace(visit, block_hook=see)
+        result = self.local_step.update_local(posterior, X, visit)
         held = self.records.setdefault(id(posterior), {})
         self.seen.append(posterior)  # alive, so that its id stays its own
         for visit, _ in result.seen:

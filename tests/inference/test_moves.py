@@ -13,7 +13,7 @@ from skbnp.components.word_topics import WordTopics
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage
-from skbnp.inference.protocols import DocumentLocalStep, LocalStop
+from skbnp.inference.protocols import DocumentLocalStep, LocalStop, Visit
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import DirectHDP, HDPState
@@ -35,7 +35,7 @@ class Seen:
             result = DocumentLocalStep(EXACT, executor, DocumentStep).update_local(
                 posterior,
                 sp.csr_array(counts),
-                block_hook=lambda visit: [one(visit) for one in looks],
+                Visit(block_hook=lambda block: [one(block) for one in looks]),
             )
         self.result, self.counts = result, counts
         self.blocks = [block[0] for block in result.seen]

@@ -14,7 +14,7 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.protocols import Corpus, DocumentLocalStep, LocalStop
+from skbnp.inference.protocols import Corpus, DocumentLocalStep, LocalStop, Visit
 from skbnp.inference.schedules import BatchSchedule, Part, Round
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.moves import printed
@@ -75,7 +75,7 @@ def lam_of(posterior):
 
 def responsibilities(posterior, X):
     """Those of a visit, (n_docs, n_words, K), and what its blocks say."""
-    visits = LOCAL_STEP.update_local(posterior, X, block_hook=copy.copy).seen
+    visits = LOCAL_STEP.update_local(posterior, X, Visit(block_hook=copy.copy)).seen
     r = np.zeros((*X.shape, posterior.state.n_components))
     for visit in visits:
         block = visit.block

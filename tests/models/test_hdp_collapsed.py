@@ -10,7 +10,7 @@ from reference import hdp_collapsed as reference
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import DocumentLocalStep, LocalStop
+from skbnp.inference.protocols import DocumentLocalStep, LocalStop, Visit
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.local import DocumentStep
@@ -205,13 +205,12 @@ def responsibilities(kind, counts, hints, state, n_passes=25):
         held = hints + (counts[:, :, None] * r).sum(axis=0)
         global_stats = made.start(state, WordTopics(held))
         posterior = Posterior(made, state, global_stats, np.arange(n_topics), [])
-        remembered = None
-        if kind is CollapsedHDP and number > 0:
-            remembered = np.ones(1)
+        is_counted = kind is CollapsedHDP and number > 0
+        visit = Visit(remembered=np.ones(1) if is_counted else None)
         # One document at a time: its responsibilities are its sums by word.
         for j, row in enumerate(counts):
             rows = sp.csr_array(row[None])
-            result = local_step.update_local(posterior, rows, remembered=remembered)
+            result = local_step.update_local(posterior, rows, visit)
             words = result.stats.topic_words
             r[j, words.words] = words.values.toarray() / row[words.words, None]
     return r

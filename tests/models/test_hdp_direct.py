@@ -17,7 +17,13 @@ from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import discarding
-from skbnp.inference.protocols import Corpus, DocumentLocalStep, LocalStop, StepInput
+from skbnp.inference.protocols import (
+    Corpus,
+    DocumentLocalStep,
+    LocalStop,
+    StepInput,
+    Visit,
+)
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp import model as hdp_direct
 from skbnp.models.hdp.local import DocumentStep
@@ -74,8 +80,9 @@ def collected(posterior, counts):
     """Statistics of a corpus under the posterior, and its brute-force r."""
     batch = Batch.from_counts(sp.csr_array(counts))
     with Executor(1) as executor:
-        given = StepInput(posterior, batch, EXACT, executor)
-        result = DocumentStep.prepare(given).collect(given, block_hook=copy.copy)
+        visit = Visit(block_hook=copy.copy)
+        given = StepInput(posterior, batch, EXACT, executor, visit)
+        result = DocumentStep.prepare(given).collect(given)
     r = responsibilities(result.seen, counts, posterior.state.n_components)
     return result.stats, result.doc_topic, result.n_tokens, r
 

@@ -17,7 +17,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.memory import NOTHING, DocumentWeights, RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
-from skbnp.inference.protocols import DocumentLocalStep, LocalStop
+from skbnp.inference.protocols import FIRST_VISIT, DocumentLocalStep, LocalStop, Visit
 from skbnp.inference.schedules import OnlineSchedule, Part
 from skbnp.inference.shards import LocalShards, ProcessCache, add_up, whole_sum
 from skbnp.models.hdp import held_out
@@ -157,19 +157,12 @@ def test_a_round_says_what_its_documents_say(X, model, step, weighting):
     is_collapsed = model is CollapsedHDP
     with Executor(1) as executor:
         local_step = DocumentLocalStep(STOP, executor, step)
-        (result,) = corpus.update_local(
-            local_step,
-            posterior,
-            round,
-            weighting=weighting,
-            remembered=held if is_collapsed else [None] * len(held),
-            block_hook=None,
-        )
+        visits = [Visit(weighting, one if is_collapsed else None) for one in held]
+        (result,) = corpus.update_local(local_step, posterior, round, visits)
         expected = local_step.update_local(
             posterior,
             counts[np.concatenate(rows)],
-            weighting=weighting,
-            remembered=times if is_collapsed else None,
+            Visit(weighting, times if is_collapsed else None),
         )
         assert_same_statistics(result.stats, expected.stats)
         if is_collapsed:  # how often totals hold documents matters
@@ -189,9 +182,7 @@ def test_bits_do_not_depend_on_threads(X, model, step):
                 DocumentLocalStep(STOP, executor, step),
                 posterior,
                 round,
-                weighting=Weighting.EXPECTED_LOG,
-                remembered=[None] * len(round.parts),
-                block_hook=None,
+                [FIRST_VISIT] * len(round.parts),
             )
             result.append(local_stats.stats.topic_words.values.toarray())
     assert_array_equal(*result)
@@ -235,12 +226,7 @@ def test_held_out_documents_are_not_learned_from(X):
         local_step = DocumentLocalStep(STOP, executor, CollapsedStep)
         (round,) = WholeSchedule(held.train.sizes).one_pass(0)
         (local_stats,) = held.train.update_local(
-            local_step,
-            posterior,
-            round,
-            weighting=Weighting.EXPECTED_LOG,
-            remembered=[None] * len(round.parts),
-            block_hook=None,
+            local_step, posterior, round, [FIRST_VISIT] * len(round.parts)
         )
     assert local_stats.stats.n_tokens == held.train.n_tokens
     other = corpus.hold_out(1)

@@ -17,7 +17,13 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.memory import DocumentStarts, RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus, DocumentLocalStep, LocalStop, StepInput
+from skbnp.inference.protocols import (
+    Corpus,
+    DocumentLocalStep,
+    LocalStop,
+    StepInput,
+    Visit,
+)
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp_sticks.local import Tables, TableStep
 from skbnp.models.hdp_sticks.model import StickHDP, StickState
@@ -63,7 +69,7 @@ class Visited:
         with Executor(1) as executor:
             batch = Batch.from_counts(sp.csr_array(counts), state.n_components)
             cold = StepInput(posterior, batch, EXACT, executor)
-            given = replace(cold, remembered=remembered)
+            given = replace(cold, visit=Visit(remembered=remembered))
             self.result = TableStep.prepare(given).collect(given)
             visited = TableStep.prepare(cold).visit(batch.blocks, executor)
             tables = Tables.joined(list(visited))

@@ -10,13 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.components.word_topics import Weighting
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Run
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import BlockHook, Corpus, StatisticsCache
-from skbnp.inference.schedules import Part, Round
+from skbnp.inference.protocols import Corpus, StatisticsCache, Visit
+from skbnp.inference.schedules import Round
 from skbnp.inference.shards import Broadcast, Shards, SumT, Task, first_rows
 from skbnp.models.dependent_trees import shard_tasks
 from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent
@@ -119,9 +118,6 @@ class EpochCache(StatisticsCache):
     def __init__(self, shards: Shards, others: EpochStats, run: Run = map):
         self.shards, self.others, self.run = shards, others, run
         self.last_broadcasts, self._is_fresh = [], False
-
-    def initial_local(self, part: Part) -> None:
-        """Return nothing: shards keep their own assignments."""
 
     def stochastic_update(
         self, posterior: Posterior, round: Round, change: Sequence[RowResult]
@@ -243,13 +239,10 @@ class EpochCache(StatisticsCache):
 class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochCache]):
     """Learner of an epoch: its rounds run the local step on shards."""
 
-    def update_local(
-        self, round: Round, weighting: Weighting, block_hook: BlockHook | None
-    ) -> list[RowResult]:
+    def update_local(self, round: Round, visit: Visit) -> list[RowResult]:
         """Run the local step on all shards of a round in one call.
 
-        If these are not all, their cached statistics are to be replaced. No weighting
-        and no hook is used.
+        If these are not all, their cached statistics are to be replaced.
         """
         numbers, before = [part.number for part in round.parts], None
         if len(numbers) < len(self.cache.shards.n_rows):

@@ -7,11 +7,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from skbnp.components.word_topics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.memory import RunningAverage, learn_priors
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import BlockHook, StatisticsCache
+from skbnp.inference.protocols import StatisticsCache, Visit
 from skbnp.inference.schedules import Part, Round
 from skbnp.models.hca.local import Memo, sums, update_local
 from skbnp.models.hca.model import Model
@@ -36,23 +35,14 @@ class RowLocalStep:
 
     executor: Executor
 
-    def update_local(
-        self,
-        posterior: Posterior,
-        X: NDArray,
-        *,
-        weighting: Weighting = Weighting.EXPECTED_LOG,
-        remembered: Memo | None = None,
-        block_hook: BlockHook | None = None,
-    ) -> RowResult:
+    def update_local(self, posterior: Posterior, X: NDArray, visit: Visit) -> RowResult:
         """Run the local step under the present globals of a posterior.
 
-        If the totals are those of `remembered`, other coordinates may be better: see
-        `expand`.
+        If the totals are those of what is remembered, other coordinates may be better:
+        see `expand`.
         """
-        del weighting, block_hook  # there is no warm-up, and no move reads blocks
         model, state = posterior.model, posterior.state
-        if remembered is not None:
+        if visit.remembered is not None:
             state = expand(model, state, posterior.global_stats)
         memo, stats = self.update_rows(model, state, X)
         return RowResult(stats, memo, state)

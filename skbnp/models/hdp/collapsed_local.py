@@ -12,7 +12,7 @@ from skbnp.components.topics import SMALLEST_PRIOR, word_norm
 from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import BlockHook, Collected, LocalStop, StepInput
+from skbnp.inference.protocols import Collected, LocalStop, StepInput
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
@@ -66,7 +66,7 @@ class CollapsedStep:
         the step subtracts; None for zero. Weights are mean ones.
         """
         posterior, batch, stop = given.posterior, given.batch, given.stop
-        state, effective_counts = posterior.state, given.remembered
+        state, effective_counts = posterior.state, given.visit.remembered
         if effective_counts is None:
             effective_counts = np.zeros(batch.n_docs)
         weights, tops, norm, eta = mean_weights(posterior, batch, given.executor)
@@ -86,11 +86,8 @@ class CollapsedStep:
             restaurant=restaurant_of(burstiness, batch, n_features),
         )
 
-    def collect(
-        self, given: StepInput, block_hook: BlockHook | None = None
-    ) -> Collected:
+    def collect(self, given: StepInput) -> Collected:
         """Run the local step; return statistics, expected counts and lengths."""
-        del block_hook  # moves that read responsibilities are judged by a bound
         posterior, batch, executor = given.posterior, given.batch, given.executor
         shape = (len(batch.words), len(self.prior))
         sums, doc_topic, logs = collect_blocks(self._infer, batch, shape, executor)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.word_topics import Weighting, WordRows
+from skbnp.components.word_topics import WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import BlockHook, Collected, LocalStop, StepInput
 from skbnp.kernels._hdp_local import infer_documents, word_sums
@@ -102,22 +102,21 @@ class DocumentStep:
                 state,
                 posterior.global_stats.topic_words,
                 given.batch.words,
-                given.weighting,
+                given.visit.weighting,
                 run=executor.map_all if executor.shares_memory else map,
             ),
             prior=state.doc_prior,
             share=model.cold_share(state),
-            # Mean weights do not climb the bound that a remembered start would keep.
-            remembered=None if given.weighting is Weighting.MEAN else given.remembered,
+            remembered=given.to_start_from,
             stop=given.stop,
         )
 
-    def collect(
-        self, given: StepInput, block_hook: BlockHook | None = None
-    ) -> Collected:
+    def collect(self, given: StepInput) -> Collected:
         """Run the local step: statistics, expected counts and document lengths."""
         posterior, batch, executor = given.posterior, given.batch, given.executor
-        visits = executor.map_all(partial(_visit, self, block_hook), batch.blocks)
+        visits = executor.map_all(
+            partial(_visit, self, given.visit.block_hook), batch.blocks
+        )
         documents = Documents.joined([result for result, _ in visits])
         doc_topic = documents.matrix(documents.tokens, len(self.prior))
         rows, entropy = sum_words(self, batch, documents, executor)

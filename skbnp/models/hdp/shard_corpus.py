@@ -8,10 +8,10 @@ from typing import NamedTuple, cast
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.components.word_topics import Weighting, WordTopics, remaining
+from skbnp.components.word_topics import WordTopics, remaining
 from skbnp.inference.memory import DocumentCache, DocumentWeights
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import BlockHook, Collected, DocumentLocalStep
+from skbnp.inference.protocols import Collected, DocumentLocalStep, Visit
 from skbnp.inference.schedules import Part, Round
 from skbnp.inference.shards import Broadcast, Shards
 from skbnp.models.hdp import shard_tasks as tasks
@@ -215,23 +215,20 @@ class ShardCorpus:
         local_step: DocumentLocalStep,
         posterior: Posterior,
         round: Round,
-        *,
-        weighting: Weighting,
-        remembered: Sequence[tasks.BlockWeights | None],
-        block_hook: BlockHook | None,
+        visits: Sequence[Visit],
     ) -> list[Collected]:
         """Run the local step of blocks on their shards; return the sum of results.
 
         Processes that have the words of topics receive the changes; if any lacks these,
         all receive the whole.
         """
-        if block_hook is not None:
+        if visits[0].block_hook is not None:
             raise ValueError("No move looks at documents in shards.")
         orders, parts = dict[int, tasks.Order](), cast(tuple[Block, ...], round.parts)
-        for part, weights_of_block in zip(parts, remembered, strict=True):
+        for part, visit in zip(parts, visits, strict=True):
             new = tasks.Order(self.left_out[part.shard], [])
             order = orders.setdefault(part.shard, new)
-            order.blocks.append((part.place, weights_of_block))
+            order.blocks.append((part.place, visit.remembered))
         words, last = posterior.global_stats.topic_words, self.sent.last
         self.sent.last = None  # until the round has ended
         change = None if last is None else last.change(posterior, set(orders))
@@ -246,7 +243,7 @@ class ShardCorpus:
                     sent_words,
                     local_step.step,
                     local_step.stop,
-                    weighting,
+                    visits[0].weighting,
                 )
             )
             local_stats = self.shards.total(

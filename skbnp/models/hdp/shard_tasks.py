@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.executor import Executor, Run, S, T
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import LocalStop, Step, StepInput
+from skbnp.inference.protocols import LocalStop, Step, StepInput, Visit
 from skbnp.inference.schedules import even_limits
 from skbnp.inference.shards import Broadcast, Shard
 from skbnp.models.hdp.held_out import n_judges
@@ -238,8 +238,9 @@ def update_local(
     batch = Batch.from_counts(X[chosen], given.state.n_components)
     executor = _Runner(shard.run)
     remembered = None if order.blocks[0][1] is None else times[chosen]
-    work = StepInput(seen, batch, given.stop, executor, given.weighting, remembered)
-    return ShardStats(given.step.prepare(work).collect(work, None).stats)
+    visit = Visit(given.weighting, remembered)
+    work = StepInput(seen, batch, given.stop, executor, visit)
+    return ShardStats(given.step.prepare(work).collect(work).stats)
 
 
 class _Runner(Executor):

@@ -7,9 +7,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.word_topics import Weighting, WordRows
+from skbnp.components.word_topics import WordRows
 from skbnp.inference.executor import Executor
-from skbnp.inference.protocols import BlockHook, Collected, LocalStop, StepInput
+from skbnp.inference.protocols import Collected, LocalStop, StepInput
 from skbnp.kernels._special import log
 from skbnp.kernels._tables import infer_tables, table_sums
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
@@ -71,22 +71,18 @@ class TableStep:
                 state,
                 posterior.global_stats.topic_words,
                 given.batch.words,
-                given.weighting,
+                given.visit.weighting,
                 run=executor.map_all if executor.shares_memory else map,
             ),
             log_beta=state.log_weights,
             concentration=state.doc_concentration,
             n_tables=model.n_tables,
-            # Mean weights do not climb the bound that a remembered start would keep.
-            remembered=None if given.weighting is Weighting.MEAN else given.remembered,
+            remembered=given.to_start_from,
             stop=given.stop,
         )
 
-    def collect(
-        self, given: StepInput, block_hook: BlockHook | None = None
-    ) -> Collected:
+    def collect(self, given: StepInput) -> Collected:
         """Run the local step; return statistics and document lengths."""
-        del block_hook  # no move reads tables
         posterior, batch, executor = given.posterior, given.batch, given.executor
         shape = (len(batch.words), len(self.log_beta))
         sums, entropy, result = sp.csr_array(shape), 0.0, list[Tables]()

@@ -9,12 +9,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from skbnp.components.tree_sticks import LevelPriors, stub_nodes
-from skbnp.components.word_topics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import BlockHook, Corpus, LocalStop, StatisticsCache
+from skbnp.inference.protocols import (
+    FIRST_VISIT,
+    Corpus,
+    LocalStop,
+    StatisticsCache,
+    Visit,
+)
 from skbnp.inference.schedules import BatchSchedule, Part, Round, even_limits
 from skbnp.models.nested_crp.local import DocPaths, LocalFamily, update_paths
 from skbnp.models.nested_crp.model import (
@@ -44,18 +49,11 @@ class PathLocalStep:
     family: LocalFamily = "conditional"
 
     def update_local(
-        self,
-        posterior: Posterior,
-        X: sp.csr_array,
-        *,
-        weighting: Weighting = Weighting.EXPECTED_LOG,
-        remembered: DocPaths | None = None,
-        block_hook: BlockHook | None = None,
+        self, posterior: Posterior, X: sp.csr_array, visit: Visit = FIRST_VISIT
     ) -> "PathResult":
         """Run the local step under the present globals of a posterior."""
-        del weighting, block_hook  # trees know no warm-up, and no move reads blocks
         topics, priors = posterior.state, posterior.model.priors
-        result = self.update_paths(topics, priors, X, remembered)
+        result = self.update_paths(topics, priors, X, visit.remembered)
         return PathResult(result, X, topics.tree, priors.n_levels)
 
     def update_paths(

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.protocols import BlockHook, Collected, LocalStop, StepInput
+from skbnp.inference.protocols import Collected, LocalStop, StepInput
 from skbnp.kernels._nested import infer_nested
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import (
@@ -64,7 +64,7 @@ class NestedStep:
         posterior, batch, stop = given.posterior, given.batch, given.stop
         words, state = posterior.global_stats.topic_words, posterior.state
         topics, norm = mean_topics(words, state.topic_word_prior, batch.words)
-        held = given.remembered
+        held = given.visit.remembered
         held = np.zeros(batch.n_docs) if held is None else held
         stop = LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL))
         has_tables = state.by_tables and not is_fixed
@@ -81,11 +81,8 @@ class NestedStep:
             restaurant_of(burstiness, batch, words.shape[0])[1:],
         )
 
-    def collect(
-        self, given: StepInput, block_hook: BlockHook | None = None
-    ) -> Collected:
+    def collect(self, given: StepInput) -> Collected:
         """Run the local step; return statistics and expected counts of nodes."""
-        del block_hook  # no move reads responsibilities
         posterior, batch, executor = given.posterior, given.batch, given.executor
         shape = (len(batch.words), self.state.n_components)
         sums, doc_nodes, logs = collect_blocks(self._run, batch, shape, executor)

@@ -14,7 +14,14 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Collected, Corpus, LocalStop, Moves, StepInput
+from skbnp.inference.protocols import (
+    Collected,
+    Corpus,
+    LocalStop,
+    Moves,
+    StepInput,
+    Visit,
+)
 from skbnp.inference.schedules import Round
 from skbnp.models.hdp.burstiness import N_DOCS, evenly, learn_burstiness
 from skbnp.models.hdp.collapsed_local import MAX_ITER, TOL, CollapsedStep
@@ -33,7 +40,7 @@ def suit_burstiness_to(
     X = corpus.fetch(evenly(corpus.n_docs, N_DOCS))
     batch = Batch.from_counts(X, posterior.state.n_components)
     stop, doc_weights = LocalStop(MAX_ITER, TOL), np.ones(batch.n_docs)
-    given = StepInput(posterior, batch, stop, executor, remembered=doc_weights)
+    given = StepInput(posterior, batch, stop, executor, Visit(remembered=doc_weights))
     step = CollapsedStep.prepare(given)
     burstiness = learn_burstiness(
         X, lambda b: step.seat(b, batch, executor), posterior.state.burstiness
