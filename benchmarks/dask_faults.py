@@ -37,6 +37,7 @@ from common import environment
 from distributed import Client, LocalCluster
 from distributed.utils import get_mp_context
 
+from skbnp.callbacks import Checkpoint
 from skbnp.dask import HDP, DependentTrees
 from skbnp.datasets import make_bars, make_dependent_trees
 
@@ -67,13 +68,13 @@ def write_files(folder, name):
     return str(folder / "rows-*.npz")
 
 
-def fit(name, pattern, client, **settings):
+def fit(name, pattern, client, path=None):
     """Fit, and return a digest of what was learned."""
+    callbacks = [] if path is None else [Checkpoint(path)]
     if name == "HDP":
-        return fit_topics(pattern, client, **settings)
-    trees = DependentTrees(
-        random_state=0, client=client, timeout=TIMEOUT, max_iter=8, **settings
-    )
+        return fit_topics(pattern, client, callbacks)
+    trees = DependentTrees(random_state=0, client=client, timeout=TIMEOUT, max_iter=8)
+    trees.set_callbacks(*callbacks)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trees.fit(pattern)
@@ -86,10 +87,11 @@ def fit(name, pattern, client, **settings):
     return result.hexdigest()[:16]
 
 
-def fit_topics(pattern, client, **settings):
+def fit_topics(pattern, client, callbacks):
     """Fit an HDP, and return a digest of what was learned."""
-    settings |= {"client": client, "timeout": TIMEOUT}
+    settings = {"client": client, "timeout": TIMEOUT}
     topics = HDP(30, random_state=0, batch_size=500, max_iter=12, **settings)
+    topics.set_callbacks(*callbacks)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         topics.fit(pattern)
@@ -231,9 +233,9 @@ def run_driver(name, pattern, folder, end):
     """Let a process fit; return what it found, or None if it was ended before."""
     begun = Path(folder) / "begun"
     begun.unlink(missing_ok=True)
-    checkpoints = str(Path(folder) / "checkpoints")
+    checkpoint = str(Path(folder) / "fit")
     command = [sys.executable, __file__, name]
-    command += ["--drive", pattern, checkpoints, str(begun)]
+    command += ["--drive", pattern, checkpoint, str(begun)]
     driver = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -247,7 +249,7 @@ def run_driver(name, pattern, folder, end):
         return None
 
 
-def drive(name, pattern, folder, begun):
+def drive(name, pattern, checkpoint, begun):
     """Fit in a process that may be ended, with threads for workers."""
     with (
         LocalCluster(
@@ -260,7 +262,7 @@ def drive(name, pattern, folder, begun):
         Client(cluster) as client,
     ):
         Path(begun).touch()
-        print(fit(name, pattern, client, checkpoint_dir=folder, resume=True))
+        print(fit(name, pattern, client, checkpoint))
 
 
 def main():

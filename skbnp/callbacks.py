@@ -120,8 +120,9 @@ class Checkpoint(_FitCallback):
 
     Clones share the callback, and so the path: in a search, put ``{fit}`` into it, and
     each candidate goes on by itself. Fits side by side that write one file are refused.
-    Monitors see the passes from where a fit goes on. Estimators of `skbnp.dask`
-    have `checkpoint_dir` and `resume` instead.
+    Monitors see the passes from where a fit goes on. Estimators of `skbnp.dask` write
+    the file in the process that calls `fit`, and go on with the same blocks, with
+    another `client` or none.
 
     Examples
     --------

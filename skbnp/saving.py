@@ -1,7 +1,7 @@
 """Files of estimators and of unfinished fits: arrays and JSON, no code."""
 
 import os
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -84,11 +84,6 @@ def load(path: str | os.PathLike) -> Any:
     >>> bool((loaded.transform(X) == hdp.transform(X)).all())
     True
     """
-    if Path(path).is_dir():
-        raise ValueError(
-            f"{str(path)!r} is a folder. Checkpoints of skbnp.dask go on by fit with "
-            "resume=True."
-        )
     kinds: list[type] = []
 
     def note_kind(label: Any) -> None:
@@ -105,9 +100,8 @@ def load(path: str | os.PathLike) -> Any:
     return result.estimator
 
 
-def _classes() -> dict[str, type]:
+def _classes(module: Any = skbnp.estimators) -> dict[str, type]:
     """Return the classes that files can be of, by name."""
-    module = skbnp.estimators
     names = {name: getattr(module, name) for name in module.__all__}
     return {name: kind for name, kind in names.items() if _is_estimator(kind)}
 
@@ -118,10 +112,12 @@ def _is_estimator(kind: Any) -> bool:
 
 def _kind_of(label: Any) -> type:
     """Return the class that the label of a file names."""
-    name = label.get("class")
-    if name not in _classes():
+    place, _, name = str(label.get("class")).rpartition(".")
+    module = import_module("skbnp.dask") if place == "dask" else skbnp.estimators
+    kind = _classes(module).get(name)
+    if kind is None or place not in ("", "dask"):
         raise ValueError(
-            f"The file is of {name!r}, which is no estimator of skbnp: "
+            f"The file is of {label.get('class')!r}, which is no estimator of skbnp: "
             f"{', '.join(_classes())}."
         )
-    return _classes()[name]
+    return kind

@@ -21,6 +21,8 @@ import numpy as np
 import scipy.sparse as sp
 from distributed import Client, LocalCluster
 
+import skbnp
+from skbnp.callbacks import Checkpoint
 from skbnp.dask import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.inspection import EpochTreeDisplay
@@ -46,16 +48,16 @@ for number, rows in enumerate(np.array_split(np.arange(len(corpus.epochs)), 12))
 # ---------
 # Two workers, threads of this process: enough to see how it is done. A script would
 # have processes (``processes=True``), or the address of a scheduler in the place of the
-# cluster. What is learned is written to a folder after each pass.
+# cluster. What is learned is written to a file after each pass.
 
-files, checkpoints = str(folder / "rows-*.npz"), folder / "checkpoints"
+files, checkpoint = str(folder / "rows-*.npz"), Checkpoint(folder / "fit.skbnp")
 with (
     LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
     ) as cluster,
     Client(cluster) as client,
 ):
-    trees = DependentTrees(client=client, checkpoint_dir=checkpoints, random_state=0)
+    trees = DependentTrees(client=client, random_state=0).set_callbacks(checkpoint)
     trees.fit(files)
     # Lazy: workers do it when somebody asks.
     shares = trees.transform(files)
@@ -74,11 +76,10 @@ plt.show()
 # %%
 # The same bits
 # -------------
-# Without a cluster the same files lead to the same bits. And a fit that goes on from
-# the checkpoints of another has nothing left to do:
+# Without a cluster the same files lead to the same bits, and the file of the fit has
+# them, too:
 
 alone = DependentTrees(random_state=0).fit(files)
-again = DependentTrees(random_state=0, checkpoint_dir=checkpoints, resume=True)
-again.fit(files)
+again = skbnp.load(checkpoint.path)
 print(np.array_equal(alone.components_, trees.components_))
 print(np.array_equal(again.components_, trees.components_))

@@ -1,6 +1,5 @@
 """Base of estimators on a Dask cluster: parameters, sessions, lazy evaluation."""
 
-import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from numbers import Integral, Real
@@ -15,11 +14,8 @@ from distributed import Client
 from sklearn.base import BaseEstimator
 
 from skbnp.dask import _inputs
-from skbnp.dask._checkpoints import Checkpoints, ShardRecord
 from skbnp.dask._labels import Labels
-from skbnp.dask._sessions import Session, data_digest, open_session
-from skbnp.inference.executor import Executor
-from skbnp.utils.archive import text_of
+from skbnp.dask._sessions import Session, open_session
 from skbnp.utils.containers import row_totals
 from skbnp.utils.typing import Array, MatrixLike
 from skbnp.utils.validation import (
@@ -28,10 +24,6 @@ from skbnp.utils.validation import (
     validate_data,
     with_names,
 )
-
-#: Parameters that may change between checkpoint and resumption of a fit.
-FREE = {"client", "checkpoint_dir", "resume", "timeout", "n_jobs", "verbose"}
-
 
 #: A function of a fitted local estimator, the rows of a block, and labels.
 Evaluation = Callable[..., Any]
@@ -48,14 +40,6 @@ class ShardedMixin(BaseEstimator):
         Threads of this process. Workers use theirs.
     client : distributed.Client or None, default=None
         The cluster. None does the same in this process.
-    checkpoint_dir : path-like or None, default=None
-        Where what has been learned is written after each pass of `fit`: arrays and
-        JSON alone, renamed when they are whole; the newest two stay. What another fit
-        has left there is removed, unless `resume` is set. ``{fit}`` in it stands for a
-        digest of the parameters and of `X`: each fit of a search has its own folder.
-    resume : bool, default=False
-        Whether `fit` continues from the newest checkpoint, if there is one: to the bits
-        of a fit that nothing has stopped. It needs `checkpoint_dir`.
     shards_per_round : int or None, default=None
         Shards after which an update follows; None is all. Results depend on it, and on
         how rows are cut into blocks, but not on which workers have them.
@@ -65,11 +49,8 @@ class ShardedMixin(BaseEstimator):
     """
 
     _local_class: type[Any]
-    _instead_of_checkpoint = "use its parameters checkpoint_dir and resume."
     _parameter_constraints: dict = {
         "client": [Client, None],
-        "checkpoint_dir": [str, os.PathLike, None],
-        "resume": ["boolean"],
         "shards_per_round": [Interval(Integral, 1, None, closed="left"), None],
         "timeout": [Interval(Real, 0, None, closed="neither")],
     }
@@ -78,8 +59,6 @@ class ShardedMixin(BaseEstimator):
         self,
         *args: Any,
         client: Client | None = None,
-        checkpoint_dir: str | os.PathLike | None = None,
-        resume=False,
         shards_per_round=None,
         timeout=30.0,
         **parameters: Any,
@@ -87,8 +66,6 @@ class ShardedMixin(BaseEstimator):
         """Add the parameters of a cluster to those of the local estimator."""
         super().__init__(*args, **parameters)
         self.client = client
-        self.checkpoint_dir = checkpoint_dir
-        self.resume = resume
         self.shards_per_round = shards_per_round
         self.timeout = timeout
 
@@ -102,9 +79,11 @@ class ShardedMixin(BaseEstimator):
         copy.client = self.client
         return copy
 
-    def __getstate__(self):
-        """Return the state without the client, which belongs to a process."""
-        return {**super().__getstate__(), "client": None}
+    def _state(self) -> dict[str, Any]:
+        """Return what is saved: nothing of the cluster, which belongs to a process."""
+        state = super()._state()
+        state.pop("_session", None)
+        return state | {"client": None}
 
     # -- learning ---------------------------------------------------------------------
 
@@ -120,31 +99,6 @@ class ShardedMixin(BaseEstimator):
         session = self.__dict__.pop("_session", None)
         if session is not None:
             session.close()
-
-    def _checkpoints(self, session: Session, *, may_resume: bool) -> ShardRecord | None:
-        """Return the checkpoints of a fit, None without a folder."""
-        if self.checkpoint_dir is None:
-            if self.resume:
-                raise ValueError("resume=True needs a checkpoint_dir.")
-            return None
-        origin = {
-            f"parameter {name}": text_of(value)
-            for name, value in self.get_params(deep=False).items()
-            if name not in FREE
-        }
-        origin["class"] = type(self).__name__
-        origin["rows of X"] = data_digest(session)
-        checkpoints = Checkpoints(self.checkpoint_dir, origin)
-        return ShardRecord(checkpoints, self.resume and may_resume)
-
-    def _record(
-        self, rows: Any, goes_on: bool, executor: Executor
-    ) -> ShardRecord | None:
-        """Return the checkpoints of a fit, after clearing those of others."""
-        super()._record(rows, goes_on, executor)  # refuses callbacks that write files
-        if rows.record is not None:
-            rows.record.begin(self._restoring(rows, executor))
-        return rows.record
 
     def _check_features(self, session: Session, X: MatrixLike, *, reset: bool) -> None:
         """Check the number and names of features of all blocks."""

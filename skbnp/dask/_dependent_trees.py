@@ -14,11 +14,11 @@ from sklearn.base import BaseEstimator
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.dask._base import ShardedMixin, no_shares, no_values
-from skbnp.dask._checkpoints import ShardRecord
 from skbnp.dask._inputs import Block, NpzFile, is_lazy
 from skbnp.dask._labels import Labels
 from skbnp.dask._parameters import parameters_of
-from skbnp.dask._sessions import Session, sizes_by_label
+from skbnp.dask._sessions import Session, data_digest, sizes_by_label
+from skbnp.estimators._base import files_of
 from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
 from skbnp.inference.schedules import ShardSchedule
 from skbnp.models.dependent_trees.memory import RowLocalStep
@@ -73,20 +73,24 @@ class EpochRows:
     seen: SeenWords
 
 
-@dataclass
+@dataclass(frozen=True)
 class SessionRows:
     """Rows by epoch, in the order of epochs, with the session they are in."""
 
     session: Session
     sizes: dict[Label, int]
     seen: SeenWords  # by rows of this session, or before
-    record: ShardRecord | None = None  # of `fit`
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows, zero ones included, and of features."""
         n_rows = sum(description.n_rows for description in self.session.descriptions)
         return n_rows, self.session.n_features
+
+    @property
+    def digest(self) -> str:
+        """Digest of the blocks."""
+        return data_digest(self.session)
 
     @property
     def epochs(self) -> list[Label]:
@@ -245,10 +249,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         if method == "fit":
             self._warn_of_few_rows(sum(sizes.values()))
         seen = self._seen_with(_find_columns(session, sizes), reset=reset)
-        rows = SessionRows(session, sizes, seen)
-        if method == "fit":
-            rows.record = self._checkpoints(session, may_resume=True)
-        return rows
+        return SessionRows(session, sizes, seen)
 
     def _rows_at_hand(self, X, rng):
         """Return a random sample of the rows, sent to this process."""
@@ -263,7 +264,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         return self._shards_of(X, executor.map)
 
     def _shards_of(self, X: EpochRows, run):
-        is_lasting = self.checkpoint_dir is None
+        is_lasting = not files_of(self)
         return X.session.shards(X.label, run, is_lasting=is_lasting)
 
     def _local_step(self, posterior, shards, n_rounds):

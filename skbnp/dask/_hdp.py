@@ -9,11 +9,10 @@ import scipy.sparse as sp
 from dask.array import Array as DaskArray
 
 from skbnp.dask._base import ShardedMixin, no_shares
-from skbnp.dask._checkpoints import ShardRecord
 from skbnp.dask._inputs import is_frame, is_lazy
 from skbnp.dask._labels import Labels
 from skbnp.dask._parameters import parameters_of
-from skbnp.dask._sessions import Session
+from skbnp.dask._sessions import Session, data_digest
 from skbnp.estimators import HDP as LocalHDP
 from skbnp.estimators._base import drop_empty
 from skbnp.estimators._hdp import REMEMBERED
@@ -43,12 +42,16 @@ class Documents:
 
     session: Session
     survey: Survey
-    record: ShardRecord | None
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of documents with tokens, and of words."""
         return self.survey.shape
+
+    @property
+    def digest(self) -> str:
+        """Digest of the blocks."""
+        return data_digest(self.session)
 
 
 @parameters_of(LocalHDP, without=("emerged_component_ids_",))
@@ -191,7 +194,7 @@ class HDP(ShardedMixin, LocalHDP):
         self._warn_of(
             survey.counts, survey.scales, survey.words, in_fit=True, is_mended=False
         )
-        return Documents(session, survey, self._checkpoints(session, may_resume=reset))
+        return Documents(session, survey)
 
     def _corpus(self, rows: Documents, seed_entropy: int) -> ShardCorpus:
         survey, (n_docs, _) = rows.survey, rows.shape

@@ -13,7 +13,7 @@ from skbnp.utils import archive
 from skbnp.utils.plain import from_plain, to_plain
 
 #: What a fit may go on with that began with another value.
-FREE = {"n_jobs", "verbose"}
+FREE = {"n_jobs", "verbose", "client", "timeout"}
 #: The cure where fits share a path.
 SIDE_BY_SIDE = (
     "Fits side by side, as in a search with n_jobs, need a path each: put {fit} into "
@@ -205,12 +205,10 @@ def saved_in(content: Any, kind: type[BaseEstimator]) -> Saved:
 
 
 def _check_can_resume(estimator: BaseEstimator) -> None:
-    """Raise unless parameters are data, and the fit can be resumed from a file."""
-    instead = getattr(estimator, "_instead_of_checkpoint", None)
-    if instead is not None:
-        name = type(estimator).__name__
-        raise TypeError(f"{name} cannot go on from a Checkpoint: {instead}")
+    """Raise unless parameters are data, so that a file can have them."""
     for name, value in estimator.get_params(deep=False).items():
+        if name in FREE:
+            continue
         try:
             archive.encode(to_plain({"": value}), {})
         except TypeError as error:
@@ -222,7 +220,9 @@ def _check_can_resume(estimator: BaseEstimator) -> None:
 
 def kind_label(estimator: BaseEstimator) -> dict[str, str]:
     """Return the label of a file with an estimator alone."""
-    return {"class": type(estimator).__name__}
+    kind = type(estimator)
+    place = "dask." if kind.__module__.startswith("skbnp.dask") else ""
+    return {"class": f"{place}{kind.__name__}"}
 
 
 def _parameters_of(estimator: BaseEstimator) -> dict[str, str]:

@@ -148,52 +148,6 @@ def remove_drafts(folder: Path) -> None:
                 draft.unlink()
 
 
-def read_newest(
-    paths: Iterable[Path],
-    place: str,
-    cure: str,
-    *,
-    make: Callable[[Any], T],
-    check: Callable[[Mapping[str, str]], None] = lambda label: None,
-) -> T | None:
-    """Read the first undamaged one of several files; None if none exists.
-
-    Warns of damaged ones before it; messages call them all by `place`. `check` may
-    refuse a label; errors of `make` that are among `DAMAGE` count as such.
-
-    Raises
-    ------
-    ValueError
-        If all are damaged; `cure` is the advice in the message.
-    """
-    damaged: list[str] = []
-    for path in paths:
-        try:
-            archive = Archive.read(path)
-        except FileNotFoundError:
-            continue
-        except Exception as error:  # whatever damage does
-            damaged.append(f"{path.name} ({type(error).__name__}: {error})")
-            continue
-        check(archive.label)
-        try:
-            made = make(archive.content())
-        except DAMAGE as error:
-            damaged.append(f"{path.name} ({type(error).__name__}: {error})")
-            continue
-        if damaged:
-            warn_caller(
-                f"Damaged in {place!r}: {', '.join(damaged)}. The fit goes on from "
-                f"{path.name}."
-            )
-        return made
-    if damaged:
-        raise ValueError(
-            f"No checkpoint in {place!r} is whole: {', '.join(damaged)}. {cure}"
-        )
-    return None
-
-
 #: What the digest of a fit stands for in a path.
 OF_FIT = "{fit}"
 
@@ -266,10 +220,43 @@ class FitFile:
         make: Callable[[Any], T],
         check: Callable[[Mapping[str, str]], None] = lambda label: None,
     ) -> T | None:
-        """Read the newest undamaged file, see `read_newest`."""
-        paths = self.path, self.previous
-        cure = "Remove it to begin anew, or give another path."
-        return read_newest(paths, str(self.path), cure, make=make, check=check)
+        """Read the newest undamaged file; None if there is none.
+
+        Warns of a damaged one before it. `check` may refuse a label; errors of `make`
+        that are among `DAMAGE` count as such.
+
+        Raises
+        ------
+        ValueError
+            If all are damaged.
+        """
+        damaged: list[str] = []
+        for path in (self.path, self.previous):
+            try:
+                archive = Archive.read(path)
+            except FileNotFoundError:
+                continue
+            except Exception as error:  # whatever damage does
+                damaged.append(f"{path.name} ({type(error).__name__}: {error})")
+                continue
+            check(archive.label)
+            try:
+                made = make(archive.content())
+            except DAMAGE as error:
+                damaged.append(f"{path.name} ({type(error).__name__}: {error})")
+                continue
+            if damaged:
+                warn_caller(
+                    f"Damaged in {str(self.path)!r}: {', '.join(damaged)}. The fit "
+                    f"goes on from {path.name}."
+                )
+            return made
+        if damaged:
+            raise ValueError(
+                f"No checkpoint in {str(self.path)!r} is whole: {', '.join(damaged)}. "
+                "Remove it to begin anew, or give another path."
+            )
+        return None
 
 
 # What tells data and values apart -----------------------------------------------------

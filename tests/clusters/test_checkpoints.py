@@ -14,14 +14,13 @@ from sklearn.model_selection import GridSearchCV
 
 import skbnp.dask
 from skbnp.callbacks import Checkpoint
-from skbnp.dask._checkpoints import Checkpoints
 from skbnp.datasets import make_bars
 from skbnp.trees import Tree
 from skbnp.utils import archive
-from skbnp.utils.archive import encode
-from skbnp.utils.plain import to_plain
+from skbnp.utils.archive import FitFile, encode
+from skbnp.utils.plain import from_plain, to_plain
 
-ORIGIN = {"class": "A", "rows of X": "abc"}
+LABEL = {"class": "A", "rows of X": "abc"}
 
 
 @pytest.mark.parametrize(
@@ -41,21 +40,24 @@ class Strange:
 
 def test_other_objects_are_refused(tmp_path):
     with pytest.raises(TypeError, match="Strange"):
-        Checkpoints(tmp_path, ORIGIN).write(1, {"a": Strange(1)})
-    assert not list(tmp_path.glob("*.npz"))
+        write(FitFile(tmp_path / "fit", 1), {"a": Strange(1)})
+    assert not list(tmp_path.iterdir())
+
+
+def write(file, content):
+    file.write(LABEL, to_plain(content))
 
 
 def test_two_are_kept(tmp_path):
-    checkpoints = Checkpoints(tmp_path, ORIGIN)
+    file = FitFile(tmp_path / "fit", 1)
+    assert file.read(from_plain) is None
     for number in range(1, 5):
-        checkpoints.write(number, {"number": number})
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "pass-000003.npz",
-        "pass-000004.npz",
-    ]
-    assert checkpoints.read() == {"number": 4}
-    checkpoints.clear()
-    assert checkpoints.read() is None
+        write(file, {"number": number})
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["fit", "fit.previous"]
+    assert file.read(from_plain) == {"number": 4}
+    (tmp_path / "fit").unlink()
+    assert file.read(from_plain) == {"number": 3}
 
 
 def _content(number):
@@ -174,26 +176,26 @@ DAMAGES = {
 
 @pytest.mark.parametrize("name", sorted(DAMAGES))
 def test_a_damaged_one_is_passed_over(tmp_path, name):
-    checkpoints = Checkpoints(tmp_path, ORIGIN)
+    file = FitFile(tmp_path / "fit", 1)
     for number in (1, 2):
-        checkpoints.write(number, _content(number))
-    assert checkpoints.read()["number"] == 2
-    DAMAGES[name](tmp_path / "pass-000002.npz")
-    message = r"pass-000002.npz \(.*\)\. The fit goes on from pass-000001.npz"
+        write(file, _content(number))
+    assert file.read(from_plain)["number"] == 2
+    DAMAGES[name](file.path)
+    message = r"fit \(.*\)\. The fit goes on from fit.previous"
     with pytest.warns(UserWarning, match=message):
-        account = checkpoints.read()
-    assert account["number"] == 1
-    assert account["tree"] == _content(1)["tree"]
-    DAMAGES[name](tmp_path / "pass-000001.npz")
-    message = "is whole: pass-000002.npz .* pass-000001.npz .* Use resume=False"
+        content = file.read(from_plain)
+    assert content["number"] == 1
+    assert content["tree"] == _content(1)["tree"]
+    DAMAGES[name](file.previous)
+    message = "is whole: fit .* fit.previous .* Remove it"
     with pytest.raises(ValueError, match=message):
-        checkpoints.read()
+        file.read(from_plain)
 
 
 def test_any_bit_that_is_damaged_is_noticed(tmp_path, seed):
-    checkpoints, rng = Checkpoints(tmp_path, ORIGIN), np.random.default_rng(seed)
-    checkpoints.write(1, _content(1))
-    path = tmp_path / "pass-000001.npz"
+    file, rng = FitFile(tmp_path / "fit", 1), np.random.default_rng(seed)
+    write(file, _content(1))
+    path = file.path
     content = path.read_bytes()
     for _ in range(300):
         damaged = bytearray(content)
@@ -202,19 +204,19 @@ def test_any_bit_that_is_damaged_is_noticed(tmp_path, seed):
             damaged = damaged[: rng.integers(len(content))]
         path.write_bytes(damaged)
         try:
-            account = checkpoints.read()
+            read = file.read(from_plain)
         except ValueError:
             continue
         # What no archive reads: dates, say.
-        assert encode(to_plain(account), {}) == encode(to_plain(_content(1)), {})
-        assert_array_equal(account["array"], _content(1)["array"])
+        assert encode(to_plain(read), {}) == encode(to_plain(_content(1)), {})
+        assert_array_equal(read["array"], _content(1)["array"])
 
 
 @pytest.mark.parametrize("moment", ["writestr", "replace", "unlink"])
 def test_an_end_at_any_moment_leaves_a_whole_one(tmp_path, moment, monkeypatch):
-    checkpoints = Checkpoints(tmp_path, ORIGIN)
+    file = FitFile(tmp_path / "fit", 1)
     for number in (1, 2):
-        checkpoints.write(number, {"number": number})
+        write(file, {"number": number})
 
     def fail(*args, **kwargs):
         raise KeyboardInterrupt
@@ -226,57 +228,19 @@ def test_an_end_at_any_moment_leaves_a_whole_one(tmp_path, moment, monkeypatch):
     else:
         monkeypatch.setattr(Path, "unlink", fail)
     with pytest.raises(KeyboardInterrupt):
-        checkpoints.write(3, {"number": 3})
+        file.write_last(LABEL, {"number": 3})
     monkeypatch.undo()
     wanted = 3 if moment == "unlink" else 2
-    assert checkpoints.read() == {"number": wanted}
+    assert file.read(from_plain) == {"number": wanted}
 
 
-def test_another_fit_is_refused(tmp_path):
-    Checkpoints(tmp_path, ORIGIN).write(1, {})
-    other = Checkpoints(tmp_path, ORIGIN | {"rows of X": "abe", "parameter tol": "0"})
-    with pytest.raises(ValueError, match=r"with other parameter tol, rows of X\."):
-        other.read()
-
-
-def search(folder, **given):
+def search(path):
     X = make_bars(60, side=4, random_state=0).data
-    hdp = skbnp.dask.HDP(4, max_iter=2, checkpoint_dir=folder, random_state=0, **given)
+    hdp = skbnp.dask.HDP(4, max_iter=2, random_state=0).set_callbacks(Checkpoint(path))
     grid = GridSearchCV(hdp, {"n_components": [3, 4]}, cv=2, error_score="raise")
     return grid.fit(X)
 
 
-def test_candidates_of_a_search_have_folders_of_their_own(tmp_path):
-    search(tmp_path / "{fit}", resume=True)
-    folders = list(tmp_path.iterdir())
-    assert len(folders) == 5  # of two folds each, and of all rows
-    assert all(list(folder.glob("pass-*.npz")) for folder in folders)
-
-
-def test_a_folder_that_candidates_share_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"with other .*rows of X.*fits/\{fit\}"):
-        search(tmp_path, resume=True)
-
-
-def test_a_refused_fit_keeps_the_files_of_others(tmp_path):
-    X = make_bars(60, side=4, random_state=0).data
-    hdp = skbnp.dask.HDP(4, max_iter=2, checkpoint_dir=tmp_path, random_state=0).fit(X)
-    files = sorted(tmp_path.iterdir())
-    assert files
-    hdp.set_callbacks(Checkpoint(tmp_path / "other"))
-    with pytest.raises(TypeError):
-        hdp.fit(X)
-    assert sorted(tmp_path.iterdir()) == files
-
-
-def test_fits_side_by_side_are_refused_one_folder(tmp_path):
-    first, second = (Checkpoints(tmp_path, ORIGIN | {"a": a}) for a in "bc")
-    first.write(1, {"number": 1})
-    first.write(2, {"number": 2})
-    with pytest.raises(ValueError, match=r"at the same time.*fits/\{fit\}"):
-        second.write(1, {"number": 1})
-    first.clear()
-    second.write(1, {"number": 1})
-    with pytest.raises(ValueError, match="at the same time"):
-        first.write(3, {"number": 3})
-    assert second.read() == {"number": 1}
+def test_candidates_of_a_search_have_files_of_their_own(tmp_path):
+    search(tmp_path / "{fit}")
+    assert len(list(tmp_path.iterdir())) == 5  # of two folds each, and of all rows

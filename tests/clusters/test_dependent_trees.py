@@ -19,12 +19,13 @@ from checks.worker_pools import (
     numbers_of_calls,
     scripted_workers,
 )
+from skbnp.callbacks import Checkpoint
 from skbnp.dask import DependentTrees
-from skbnp.dask._checkpoints import Checkpoints
 from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import _dependent_trees
 from skbnp.estimators._dependent_trees import EpochMoves
 from skbnp.models.dependent_trees import start
+from skbnp.utils.archive import FitFile
 
 CORPUS = make_dependent_trees(60, n_epochs=2, n_features=12, random_state=0)
 CHUNKS = (25, 0, 40, 30, 25)
@@ -56,8 +57,11 @@ def chunked(array, chunks=CHUNKS):
 X, EPOCHS = chunked(CORPUS.data), chunked(CORPUS.epochs)
 
 
-def fitted(**settings):
-    return DependentTrees(**SETTINGS | settings).fit(X, epochs=EPOCHS)
+def fitted(path=None, **settings):
+    trees = DependentTrees(**SETTINGS | settings)
+    if path is not None:
+        trees.set_callbacks(Checkpoint(path))
+    return trees.fit(X, epochs=EPOCHS)
 
 
 @pytest.fixture(scope="module")
@@ -200,8 +204,8 @@ def test_a_fit_goes_on_from_any_checkpoint(tmp_path, shards_per_round, moves, nu
     """As if nothing had stopped it, in this process or on workers."""
     settings = {"shards_per_round": shards_per_round, "structure_moves": moves}
     alone = fitted(**settings)
-    write = Checkpoints.write
-    settings |= {"checkpoint_dir": tmp_path}
+    write = FitFile.write
+    settings |= {"path": tmp_path / "fit"}
     for number in numbers:
         n_written = []
 
@@ -212,22 +216,16 @@ def test_a_fit_goes_on_from_any_checkpoint(tmp_path, shards_per_round, moves, nu
                 raise KilledError
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Checkpoints, "write", write_some)
+            patch.setattr(FitFile, "write", write_some)
             with pytest.raises(KilledError):
                 fitted(**settings)
         if number % 2:
-            result = fitted(**settings, resume=True)
+            result = fitted(**settings)
         else:
             with scripted_workers(ScriptedPool(2)) as client:
-                result = fitted(**settings, resume=True, client=client)
+                result = fitted(**settings, client=client)
         assert_same_fit(result, alone)
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_fit_that_has_ended_is_not_made_again(tmp_path, undisturbed, monkeypatch):
-    fitted(checkpoint_dir=tmp_path)
-    monkeypatch.setattr(Checkpoints, "write", None)
-    assert_same_fit(fitted(checkpoint_dir=tmp_path, resume=True), undisturbed)
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 # Evaluation ---------------------------------------------------------------------------
@@ -321,11 +319,6 @@ def test_a_client_that_cannot_be_waited_for_is_refused():
         client.asynchronous, client.status = False, "closed"
         with pytest.raises(ValueError, match="closed"):
             fitted(client=client)
-
-
-def test_a_fit_goes_on_from_a_folder_alone():
-    with pytest.raises(ValueError, match="needs a checkpoint_dir"):
-        fitted(resume=True)
 
 
 def test_a_failed_fit_leaves_no_session():

@@ -22,10 +22,11 @@ from checks.worker_pools import (
     scripted_workers,
 )
 from skbnp import KnownTopics
+from skbnp.callbacks import Checkpoint
 from skbnp.dask import HDP
-from skbnp.dask._checkpoints import Checkpoints
 from skbnp.datasets import make_bars
 from skbnp.estimators._hdp import SplitMerge
+from skbnp.utils.archive import FitFile
 
 BARS = make_bars(120, n_words=16, random_state=0).data
 EMPTY = [3, 70]
@@ -56,8 +57,11 @@ def blocks_of(counts):
 
 @pytest.fixture(scope="module")
 def fit(counts):
-    def fit(**settings):
-        return HDP(**SETTINGS | settings).fit(blocks_of(counts))
+    def fit(path=None, **settings):
+        hdp = HDP(**SETTINGS | settings)
+        if path is not None:
+            hdp.set_callbacks(Checkpoint(path))
+        return hdp.fit(blocks_of(counts))
 
     return fit
 
@@ -285,7 +289,7 @@ class KilledError(BaseException):
 
 def stopped_after(n_passes, fit, **settings):
     """Whether a fit that is killed after so many checkpoints was."""
-    write, n_written = Checkpoints.write, []
+    write, n_written = FitFile.write, []
 
     def write_some(self, *args):
         write(self, *args)
@@ -294,7 +298,7 @@ def stopped_after(n_passes, fit, **settings):
             raise KilledError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoints, "write", write_some)
+        patch.setattr(FitFile, "write", write_some)
         try:
             fit(**settings)
         except KilledError:
@@ -308,25 +312,38 @@ def test_a_fit_goes_on_from_any_checkpoint(tmp_path, family, method, fit):
     """As if nothing had stopped it, in this process or on workers."""
     settings = {"variational_family": family, "learning_method": method}
     alone = fit(**settings)
-    settings |= {"checkpoint_dir": tmp_path}
+    settings |= {"path": tmp_path / "fit"}
     for place, number in enumerate(count(1)):
         if not stopped_after(number, fit, **settings):
             break
         if place % 2:
-            result = fit(**settings, resume=True)
+            result = fit(**settings)
         else:
             with scripted_workers(ScriptedPool(2)) as client:
-                result = fit(**settings, resume=True, client=client)
+                result = fit(**settings, client=client)
         assert_same_fit(result, alone)
     assert number > alone.n_iter_ >= 8
 
 
 def test_checkpoints_of_other_fits_are_refused(tmp_path, fit, counts):
-    fit(checkpoint_dir=tmp_path)
+    path = tmp_path / "fit"
+    assert stopped_after(2, fit, path=path)
     with pytest.raises(ValueError, match="n_components"):
-        fit(checkpoint_dir=tmp_path, resume=True, n_components=7)
+        fit(path=path, n_components=7)
     with pytest.raises(ValueError, match="rows of X"):
-        HDP(**SETTINGS, checkpoint_dir=tmp_path, resume=True).fit(counts)
+        HDP(**SETTINGS).set_callbacks(Checkpoint(path)).fit(counts)
+
+
+def test_a_file_of_a_fit_on_a_cluster_is_loaded(tmp_path, fit, counts):
+    """As it is so far, and goes on without a cluster."""
+    path = tmp_path / "fit"
+    assert stopped_after(3, fit, path=path)
+    loaded = skbnp.load(path)
+    assert isinstance(loaded, HDP)
+    assert loaded.n_iter_ == 3
+    whole = fit()
+    assert_same_fit(loaded.fit(blocks_of(counts)), whole)
+    assert_same_fit(skbnp.load(path), whole)
 
 
 # Evaluation ---------------------------------------------------------------------------
