@@ -21,8 +21,7 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, psi
 
-from skbnp.components.seen_words import SeenWords
-from skbnp.components.word_topics import WordRows, WordTopics, remaining
+from skbnp.components.word_topics import SeenWords, WordRows, WordTopics, remaining
 from skbnp.utils.ranges import Sized
 from skbnp.utils.typing import Array, Flags, Ints
 

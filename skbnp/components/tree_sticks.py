@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from scipy.special import betaln, gammaln, psi
 
-from skbnp.components.seen_words import SeenWords
+from skbnp.components.word_topics import SeenWords
 from skbnp.trees import Tree
 from skbnp.utils.ranges import Positive, Sized
 from skbnp.utils.typing import Array, Ints32

@@ -1,10 +1,11 @@
-"""Tables of topic counts of words: of some documents, and of a whole vocabulary."""
+"""Words that documents have shown, and tables of topic counts of words."""
 
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 from typing import Annotated, Any, Self
 from weakref import WeakSet
 
@@ -12,12 +13,98 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.seen_words import SeenWords
 from skbnp.kernels._hdp_local import LANES, word_weights
 from skbnp.kernels._word_topics import add_rows, growth, mix_topics
 from skbnp.utils.arrays import column_sums, row_parts
 from skbnp.utils.ranges import LeastAmount, Sized
-from skbnp.utils.typing import Array, Flags, Ints
+from skbnp.utils.typing import Array, Flags, Ints, Ints32
+
+
+@dataclass(frozen=True)
+class SeenWords:
+    """Words that documents have shown, in the order of their rows.
+
+    All others are alike: no topic holds them, so that a table needs no row for them.
+    """
+
+    words: Annotated[Ints, Sized("n_seen")]  # of the vocabulary, one for each row
+    n_vocabulary: int  # V
+
+    @classmethod
+    def all(cls, n_vocabulary: int) -> "SeenWords":
+        """Return all words of a vocabulary, in its order."""
+        return cls(np.arange(n_vocabulary), n_vocabulary)
+
+    @classmethod
+    def of(cls, counts: Array) -> "SeenWords":
+        """Return the words with positive counts, (V,)."""
+        return cls(np.flatnonzero(counts), len(counts))
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all words have a row, in their order."""
+        return self._rows is None
+
+    @property
+    def n_unseen(self) -> int:
+        """Number of words without a row."""
+        return self.n_vocabulary - len(self.words)
+
+    @cached_property
+    def _rows(self) -> Ints32 | None:
+        """Row of each word of the vocabulary, (V,); None if it is the word itself."""
+        n = len(self.words)
+        if not self.n_unseen and np.array_equal(self.words, np.arange(n)):
+            return None
+        rows = np.full(self.n_vocabulary, n, dtype=np.int32)
+        rows[self.words] = np.arange(n, dtype=np.int32)
+        return rows
+
+    def rows_of(self, words: Ints) -> Ints:
+        """Rows of words; unseen words share the row after the last."""
+        return words if self._rows is None else self._rows[words].astype(np.intp)
+
+    def among(self, words: Ints) -> Ints:
+        """Return those of some words that are seen."""
+        return words[self.rows_of(words) < len(self)] if self.n_unseen else words
+
+    def compact(self, X: sp.csr_array) -> sp.csr_array:
+        """Return counts whose columns are rows of the table.
+
+        Unseen words share a last column, if there are any in `X`; a row may have
+        several entries there.
+        """
+        if self._rows is None:
+            return X
+        rows = self.rows_of(X.indices)
+        n_columns = max(len(self), int(rows.max(initial=-1)) + 1)
+        parts = X.data.copy(), rows.astype(X.indices.dtype), X.indptr
+        compact = sp.csr_array(parts, (X.shape[0], n_columns))
+        compact.sort_indices()
+        return compact
+
+    def spread(self, rows: sp.csr_array) -> sp.csr_array:
+        """Return rows by words of the vocabulary, given by the first words here."""
+        if self.is_whole:
+            return rows
+        words = self.words[rows.indices].astype(rows.indices.dtype)
+        shape = rows.shape[0], self.n_vocabulary
+        result = sp.csr_array((rows.data, words, rows.indptr), shape)
+        result.sort_indices()
+        return result
+
+    def with_words(self, words: Ints) -> "SeenWords":
+        """Append further words that are not seen yet, in their order."""
+        if not self.n_unseen:
+            return self
+        new = words[self.rows_of(words) == len(self)]
+        if len(new) == 0:
+            return self
+        return SeenWords(np.concatenate([self.words, new]), self.n_vocabulary)
+
 
 #: The lazy scale is multiplied into the array before digits or range are lost.
 SMALLEST_SCALE = 1e-6

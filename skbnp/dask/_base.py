@@ -14,7 +14,7 @@ from distributed import Client
 from sklearn.base import BaseEstimator
 
 from skbnp.dask import _inputs
-from skbnp.dask._labels import Labels
+from skbnp.dask._inputs import Labels
 from skbnp.dask._sessions import Session, open_session
 from skbnp.utils.containers import row_totals
 from skbnp.utils.typing import Array, MatrixLike

@@ -12,10 +12,9 @@ from dask.delayed import Delayed
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from skbnp.components.seen_words import SeenWords
+from skbnp.components.word_topics import SeenWords
 from skbnp.dask._base import ShardedMixin, no_shares, no_values
-from skbnp.dask._inputs import Block, NpzFile, is_lazy
-from skbnp.dask._labels import Labels
+from skbnp.dask._inputs import Block, Labels, NpzFile, is_lazy
 from skbnp.dask._parameters import parameters_of
 from skbnp.dask._sessions import Session, data_digest, sizes_by_label
 from skbnp.estimators._base import files_of

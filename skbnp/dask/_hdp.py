@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from dask.array import Array as DaskArray
 
 from skbnp.dask._base import ShardedMixin, no_shares
-from skbnp.dask._inputs import is_frame, is_lazy
-from skbnp.dask._labels import Labels
+from skbnp.dask._inputs import Labels, is_frame, is_lazy
 from skbnp.dask._parameters import parameters_of
 from skbnp.dask._sessions import Session, data_digest
 from skbnp.estimators import HDP as LocalHDP

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.dask._inputs import Reader, read_block
-from skbnp.dask._labels import Labels
+from skbnp.dask._inputs import Labels, Reader, read_block
 from skbnp.inference.executor import T
 from skbnp.inference.shards import Broadcast, Node, ProcessCache, Shard, Task, add_up
 from skbnp.utils.blas import one_blas_thread

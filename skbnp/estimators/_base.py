@@ -25,9 +25,9 @@ from skbnp.estimators._cautions import (
 )
 from skbnp.estimators._known_topics import KnownTopics
 from skbnp.estimators._saved import check_fitted
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import commit
 from skbnp.inference.posterior import Log
-from skbnp.inference.prediction import Predictor
+from skbnp.inference.protocols import Predictor
 from skbnp.metrics._held_out import score_completion
 from skbnp.rows.digests import hashes_of, joined
 from skbnp.rows.scales import Scales, scaled, thinned

@@ -10,14 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.components.seen_words import SeenWords
+from skbnp.components.word_topics import SeenWords
 from skbnp.estimators._base import NUMBER, files_of
-from skbnp.estimators._epoch_records import check_state
-from skbnp.estimators._epoch_trees import EpochTreeMixin
+from skbnp.estimators._epoch_trees import EpochTreeMixin, check_state
 from skbnp.estimators._saved import check_seen_words, check_type
 from skbnp.estimators._variational import BoundMixin, VariationalEstimator
-from skbnp.inference.executor import Executor
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import Executor, commit
 from skbnp.inference.posterior import Lineage, per_token
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits

@@ -10,10 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from skbnp.components.seen_words import SeenWords
+from skbnp.components.word_topics import SeenWords
 from skbnp.estimators._base import NUMBER
-from skbnp.estimators._epoch_records import check_state
-from skbnp.estimators._epoch_trees import EpochTreeMixin
+from skbnp.estimators._epoch_trees import EpochTreeMixin, check_state
 from skbnp.estimators._samplers import Sampler
 from skbnp.estimators._saved import (
     check_number,

@@ -10,11 +10,11 @@ import scipy.sparse as sp
 
 from skbnp.components.known_topics import TopicPriors
 from skbnp.estimators import _base
-from skbnp.estimators._given_topics import given_topics
 from skbnp.estimators._known_topics import (
     TopicPriorLike,
     base_prior,
     given_names,
+    given_topics,
     new_boosts,
     resolve,
     warn_of_heavy_priors,

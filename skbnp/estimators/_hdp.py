@@ -11,15 +11,14 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.known_topics import KnownWordTopics
-from skbnp.components.seen_words import SeenWords
+from skbnp.components.word_topics import SeenWords
 from skbnp.estimators._base import NUMBER
 from skbnp.estimators._cautions import (
     warn_if_empty_topics,
     warn_if_many_topics,
     warn_if_unsure,
 )
-from skbnp.estimators._given_topics import n_given
-from skbnp.estimators._known_topics import TopicPriorLike, base_prior
+from skbnp.estimators._known_topics import TopicPriorLike, base_prior, n_given
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference import memory, schedules
 from skbnp.inference.engine import Learner

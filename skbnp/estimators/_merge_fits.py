@@ -10,8 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from skbnp.components.known_topics import KnownWordTopics
-from skbnp.components.seen_words import SeenWords
-from skbnp.components.word_topics import WordTopics
+from skbnp.components.word_topics import SeenWords, WordTopics
 from skbnp.estimators._base import features_of
 from skbnp.estimators._gibbs_hdp import GibbsHDP
 from skbnp.estimators._hdp import HDP

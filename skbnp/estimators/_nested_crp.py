@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from skbnp.components.seen_words import SeenWords
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import passing_probabilities
+from skbnp.components.word_topics import SeenWords
 from skbnp.estimators import _trees
 from skbnp.estimators._base import NUMBER, PRIOR, are_in_use, drop_empty
 from skbnp.estimators._saved import (
@@ -23,8 +23,7 @@ from skbnp.estimators._saved import (
 )
 from skbnp.estimators._variational import BoundMixin, CountModel
 from skbnp.inference.engine import Learner, StreamLearner
-from skbnp.inference.executor import Executor
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import Executor, commit
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus

@@ -9,18 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from skbnp.components.seen_words import SeenWords
-from skbnp.components.word_topics import WordTopics
+from skbnp.components.word_topics import SeenWords, WordTopics
 from skbnp.estimators._base import NUMBER, PRIOR, are_in_use
-from skbnp.estimators._given_topics import check_names
 from skbnp.estimators._hdp import FULL_SIZE, HDP
-from skbnp.estimators._known_topics import DEFAULT_PRIOR
+from skbnp.estimators._known_topics import DEFAULT_PRIOR, check_names
 from skbnp.estimators._saved import check_number
 from skbnp.estimators._trees import MOST_LEVELS
 from skbnp.estimators._variational import CountModel
 from skbnp.inference.engine import Learner, StreamLearner, learn
-from skbnp.inference.executor import Executor
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import Executor, commit
 from skbnp.inference.memory import DocumentWeights, RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage, Posterior

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators import _base
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
-from skbnp.estimators._given_topics import check_names
+from skbnp.estimators._known_topics import check_names
 from skbnp.estimators._saved import (
     check_history,
     check_ids,

@@ -15,11 +15,9 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from skbnp.components.known_topics import KnownWordTopics, TopicPriors
-from skbnp.components.seen_words import SeenWords
-from skbnp.components.word_topics import WordTopics
+from skbnp.components.word_topics import SeenWords, WordTopics
 from skbnp.trees import Tree
-from skbnp.utils.hints import fits
-from skbnp.utils.ranges import LARGE, LARGE_SQUARE, MOST_IDS, MOST_STEPS, Sized
+from skbnp.utils.ranges import LARGE, LARGE_SQUARE, MOST_IDS, MOST_STEPS, Sized, fits
 
 #: What updates of totals may round off, relative to one count or to the totals: those
 #: of a stream of a million steps differ by 1e-10.

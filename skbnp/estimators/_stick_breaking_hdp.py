@@ -9,8 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.distributions.stick_breaking import mean_weights
 from skbnp.estimators._base import NUMBER
-from skbnp.estimators._given_topics import n_given
-from skbnp.estimators._known_topics import TopicPriorLike, base_prior
+from skbnp.estimators._known_topics import TopicPriorLike, base_prior, n_given
 from skbnp.estimators._saved import check_number
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.engine import Learner

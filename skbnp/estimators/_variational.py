@@ -15,14 +15,15 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.known_topics import KnownWordTopics
-from skbnp.components.seen_words import SeenWords
-from skbnp.components.word_topics import WordTopics
+from skbnp.components.word_topics import SeenWords, WordTopics
 from skbnp.estimators import _base
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
-from skbnp.estimators._given_topics import check_names, given_topics, n_given
 from skbnp.estimators._known_topics import (
     Resolved,
+    check_names,
     given_names,
+    given_topics,
+    n_given,
     new_boosts,
     resolve,
     warn_of_heavy_priors,
@@ -36,8 +37,7 @@ from skbnp.estimators._saved import (
 )
 from skbnp.estimators._sessions import FitAccount, FitSession, FitTasks
 from skbnp.inference.engine import PassLearner, StreamLearner
-from skbnp.inference.executor import Executor
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import Executor, commit
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import (
     Account,

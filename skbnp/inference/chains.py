@@ -11,8 +11,7 @@ from typing import Annotated, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inference.executor import Executor, RunTasks, run_in_turn
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import Executor, RunTasks, commit, run_in_turn
 from skbnp.inference.monitor import Reporter
 from skbnp.inference.posterior import Lineage, Log
 from skbnp.utils.random import Purpose, stream

@@ -12,7 +12,7 @@ from typing import ClassVar, Generic, Self, TypeVar
 
 from skbnp.components.word_topics import Weighting
 from skbnp.inference import protocols
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Merge, Posterior, apply
 from skbnp.inference.schedules import Round, Schedule

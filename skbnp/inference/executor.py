@@ -1,4 +1,4 @@
-"""Ordered parallel map: this thread, a pool of threads, or a backend of joblib.
+"""Commits, and an ordered map: this thread, threads, or a backend of joblib.
 
 joblib's `Parallel` polls: a call lasts at least 10 ms, as long as a whole minibatch,
 while a pool that is kept for the whole fit answers in some 30 microseconds. So joblib
@@ -12,11 +12,15 @@ Long work checks for interrupts itself; that of a pool ends when its executor do
 """
 
 import operator
+import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
 from threading import Event
+from types import FrameType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,8 +28,31 @@ from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 from sklearn.utils.parallel import Parallel, delayed
 
-from skbnp.inference.interrupts import commit
 from skbnp.kernels._interrupts import end_with
+
+
+@contextmanager
+def commit() -> Iterator[None]:
+    """Defer an interrupt until the lines inside have run (milliseconds).
+
+    Only the main thread receives signals; in others nothing is deferred.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pending: list[tuple[int, FrameType | None]] = []
+    previous = signal.getsignal(signal.SIGINT)
+    if not callable(previous):
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *args: pending.append(args))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        if pending:
+            previous(*pending[0])
+
 
 #: Seconds that an interrupt may have to wait for the first result.
 PATIENCE = 0.05

@@ -9,7 +9,7 @@ from typing import Generic, Self, TypeVar
 
 import numpy as np
 
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import commit
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import LocalResult, StatisticsCache, Summed
 from skbnp.inference.schedules import Part, Round

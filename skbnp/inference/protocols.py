@@ -1,4 +1,4 @@
-"""Protocols of the variational learning loop: corpus, local step, cache and moves."""
+"""Protocols of variational learning: corpus, local step, cache, moves; predictors."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -270,3 +270,25 @@ class CountingMoves(Moves[LearnerT]):
         """Update the count by the step and scale of a round."""
         keep, gain = 1.0 - round.step, round.step * round.scale
         self._n_counted = keep * self._n_counted + gain * round.n_docs
+
+
+class Predictor(Protocol):
+    """Protocol: predict tokens of documents from others, with fixed globals.
+
+    A predictor contains what prediction reads of a fitted model, perhaps several
+    samples of a posterior. Estimators make one; `transform`, `score` and metrics call
+    it.
+    """
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a document predicts its own words; paths of trees never do."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether how much is learned from documents where the model has not."""
+
+    def log_likelihood(
+        self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
+    ) -> float:
+        """Log probability in nats of all held-out tokens, given the observed ones."""

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
 from skbnp.inference.executor import Executor
-from skbnp.inference.prediction import Predictor
+from skbnp.inference.protocols import Predictor
 from skbnp.models.hdp.burstiness import learn_burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, mix
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of

@@ -9,10 +9,9 @@ from typing import Any, get_type_hints
 import scipy.sparse as sp
 
 from skbnp.components.known_topics import KnownWordTopics, TopicPriors
-from skbnp.components.seen_words import SeenWords
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors
-from skbnp.components.word_topics import WordRows, WordTopics
+from skbnp.components.word_topics import SeenWords, WordRows, WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.memory import (
     DocumentCache,

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.utils.hints import fits
+from skbnp.utils.ranges import fits
 
 #: Key of a dict that stands for another object; its value is the tag.
 IS, HOLDS, NUMBER = "__is__", "__holds__", "__number__"

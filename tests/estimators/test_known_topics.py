@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from checks.long import daily
 from skbnp import HDP, GibbsHDP, KnownTopics, StickBreakingHDP
 from skbnp.components.known_topics import KnownWordTopics, TopicPriors
-from skbnp.components.seen_words import SeenWords
+from skbnp.components.word_topics import SeenWords
 from skbnp.datasets import load_docstrings, make_bars
 from skbnp.estimators import SplitMerge
 from skbnp.inspection import to_lda, top_terms

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from skbnp import DependentTrees, GibbsDependentTrees
-from skbnp.components.seen_words import SeenWords
+from skbnp.components.word_topics import SeenWords
 from skbnp.dask import DependentTrees as DaskTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.metrics import plug_in_gain

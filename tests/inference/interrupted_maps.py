@@ -12,10 +12,10 @@ import time
 from collections import Counter
 from concurrent.futures import _base, thread
 
-from skbnp.inference import executor, interrupts
+from skbnp.inference import executor
 from skbnp.inference.executor import Executor
 
-FILES = {module.__file__ for module in (threading, _base, thread, executor, interrupts)}
+FILES = {module.__file__ for module in (threading, _base, thread, executor)}
 
 
 class AtLine:

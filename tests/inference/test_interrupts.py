@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import commit
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from checks.long import along_diagonal
 from reference import hdp_collapsed
 from reference import held_out as reference
-from skbnp.components.seen_words import SeenWords
-from skbnp.components.word_topics import WordTopics
+from skbnp.components.word_topics import SeenWords, WordTopics
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp.fold_in import (
     MeanTopics,

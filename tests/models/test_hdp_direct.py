@@ -11,9 +11,8 @@ from scipy.special import psi
 
 from reference import hdp_direct as reference
 from skbnp.components.known_topics import KnownWordTopics, TopicPriors
-from skbnp.components.seen_words import SeenWords
 from skbnp.components.topics import log_marginal, update_topic_prior
-from skbnp.components.word_topics import Weighting, WordRows, WordTopics
+from skbnp.components.word_topics import SeenWords, Weighting, WordRows, WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import discarding

@@ -7,9 +7,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skbnp.components.seen_words import SeenWords
 from skbnp.components.topics import divergence, log_marginal, update_topic_prior
-from skbnp.components.word_topics import Weighting, WordRows, WordTopics
+from skbnp.components.word_topics import SeenWords, Weighting, WordRows, WordTopics
 from skbnp.models.hdp.fold_in import MeanTopics
 
 N_WORDS, N_TOPICS, ETA = 400, 5, 0.07

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.components.seen_words import SeenWords
+from skbnp.components.word_topics import SeenWords
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
 from skbnp.inference.chains import birth_entries, end_entries
 from skbnp.inference.executor import RunTasks, run_in_turn

@@ -12,9 +12,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skbnp.components.seen_words import SeenWords
+from skbnp.components.word_topics import SeenWords
 from skbnp.distributions.von_mises_fisher import log_normaliser
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import commit
 from skbnp.inference.posterior import Posterior
 from skbnp.models.dependent_trees import updates
 from skbnp.models.dependent_trees.bound import inner_products, objective

@@ -9,7 +9,7 @@ from weakref import ref
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.components.seen_words import SeenWords
+from skbnp.components.word_topics import SeenWords
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Run
 from skbnp.inference.memory import learn_priors

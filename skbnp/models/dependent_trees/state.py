@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.components.node_statistics import NodeState, NodeStatistics
+from skbnp.components.statistics import NodeState, NodeStatistics
 from skbnp.models.dependent_trees.sticks import Sticks, TreePriors
 from skbnp.trees import Tree
 from skbnp.utils.arrays import members, padded, with_columns

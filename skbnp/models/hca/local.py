@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from skbnp.components.node_statistics import Supports
+from skbnp.components.statistics import Supports
 from skbnp.inference.executor import Executor
 from skbnp.models.hca.frame import Frame, blocks
 from skbnp.models.hca.paths import Paths

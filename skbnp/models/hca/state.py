@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_nodes
+from skbnp.components.statistics import NodeState, NodeStatistics, ended_nodes
 from skbnp.components.tree_sticks import stub_nodes
 from skbnp.models.hca.frame import Frame
 from skbnp.trees import Tree

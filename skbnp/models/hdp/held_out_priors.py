@@ -24,8 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
-from skbnp.inference.executor import Executor
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import Executor, commit
 from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp import burstiness as bursts
 from skbnp.models.hdp.fold_in import (

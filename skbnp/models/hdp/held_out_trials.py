@@ -18,8 +18,7 @@ import numpy as np
 
 from skbnp.components.topics import HIGHEST
 from skbnp.inference.engine import Learner, PassLearner, Steps, completed
-from skbnp.inference.executor import Executor
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import Executor, commit
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus, DocumentLocalStep

@@ -26,8 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.inference.executor import Executor
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import Executor, commit
 from skbnp.inference.monitor import Monitor
 from skbnp.kernels._late_topics import late_topics_step
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from skbnp.components.statistics import WordStats
 from skbnp.components.word_topics import WordRows, WordTopics, remaining
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import commit
 from skbnp.inference.memory import DocumentWeights, Remembered
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Collected

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.word_topics import WordTopics
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.models.hdp.collapsed_model import CollapsedStats

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import multiply
 from skbnp.inference.engine import Steps
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.models.hdp.held_out import HeldOut
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, OnlineLearner, Trial

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.node_statistics import Supports
+from skbnp.components.statistics import Supports
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
 from skbnp.kernels._ncrp_local import infer_paths, share_words, sum_words

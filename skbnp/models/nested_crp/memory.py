@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from skbnp.components.tree_sticks import LevelPriors, stub_nodes
-from skbnp.inference.executor import Executor
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import Executor, commit
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import (

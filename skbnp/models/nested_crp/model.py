@@ -28,7 +28,7 @@ from scipy.special import gammaln, psi
 
 from skbnp.components import tree_sticks
 from skbnp.components.hyperparameters import GammaPrior, log_gamma_density
-from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_nodes
+from skbnp.components.statistics import NodeState, NodeStatistics, ended_nodes
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.kernels._word_topics import expected_growth
 from skbnp.trees import Tree

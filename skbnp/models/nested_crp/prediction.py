@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from skbnp.components.seen_words import SeenWords
+from skbnp.components.word_topics import SeenWords
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
 from skbnp.models.nested_crp import local

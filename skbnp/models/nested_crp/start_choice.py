@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import commit
 from skbnp.inference.monitor import SILENT, Reporter, discarding
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import NO_MOVES

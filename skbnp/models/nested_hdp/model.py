@@ -42,8 +42,7 @@ import scipy.sparse as sp
 from scipy.special import psi
 
 from skbnp.components.hyperparameters import GammaPrior
-from skbnp.components.node_statistics import NodeState
-from skbnp.components.statistics import WordsT, WordStats
+from skbnp.components.statistics import NodeState, WordsT, WordStats
 from skbnp.components.topics import HIGHEST, LOWEST, WordTopicModel
 from skbnp.components.word_topics import WordTopics
 from skbnp.kernels._special import log_gamma

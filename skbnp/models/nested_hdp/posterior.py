@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats

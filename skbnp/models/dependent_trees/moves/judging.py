@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from skbnp.inference import trials
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import commit
 from skbnp.inference.trials import adopt, make_in_halves
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.local import Memo

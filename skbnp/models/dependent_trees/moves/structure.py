@@ -17,7 +17,7 @@ from weakref import ref
 
 import numpy as np
 
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.trials import Rejections, make_in_halves
 from skbnp.models.dependent_trees.bound import direction_bound

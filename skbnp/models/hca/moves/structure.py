@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference import trials
 from skbnp.inference.engine import Learner
-from skbnp.inference.interrupts import commit
+from skbnp.inference.executor import commit
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
