@@ -17,7 +17,6 @@ from skbnp.inspection._history import (
     TopicTraceDisplay,
 )
 from skbnp.inspection._lineage import LineageDisplay
-from skbnp.inspection._names import set_topic_names, topics_to_frame
 from skbnp.inspection._over_time import (
     EpochTreeDisplay,
     emerging_topics,
@@ -27,8 +26,14 @@ from skbnp.inspection._path import TopicPath, TopicPathDisplay, topic_path
 from skbnp.inspection._report import report
 from skbnp.inspection._shares import TopicShares, TopicSharesDisplay, topic_shares
 from skbnp.inspection._summary import summary
-from skbnp.inspection._terms import top_documents, top_terms, word_intrusion
-from skbnp.inspection._terms_display import TopicTermsDisplay
+from skbnp.inspection._terms import (
+    TopicTermsDisplay,
+    set_topic_names,
+    top_documents,
+    top_terms,
+    topics_to_frame,
+    word_intrusion,
+)
 from skbnp.inspection._tokens import TokenTopics, TopicText, token_topics
 from skbnp.inspection._trees import TopicTreeDisplay
 

@@ -1,7 +1,7 @@
 """Alignment of two fits, and draws of the topics of fits that are compared."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, resample
 
-from skbnp.inspection._terms import terms_of
+from skbnp.inspection._terms import top_terms
 from skbnp.utils import fitted as read
-from skbnp.utils.arrays import row_parts, rows_of
+from skbnp.utils.arrays import members, row_parts, rows_of
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.matching import cosines, matched, unit_rows
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, Flags, Ints
 from skbnp.utils.validation import (
     POSITIVE,
     UNIT,
@@ -267,68 +267,93 @@ UPDATES, LEFT_OUT = 20, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
-    """Topics of one fit, or of one kept sample of a chain."""
+class Draws:
+    """Topics of fits, or of kept samples of chains, one draw after another."""
 
-    values: Array  # (n_components, n_features), what draws of topics are made of
-    weights: Array  # (n_components,)
-    prior: Array | None  # (n_components,) Dirichlet of the topics of a document
-    is_random: bool  # values are Dirichlet parameters
+    values: Array  # (n, n_features), what draws of topics are made of
+    weights: Array  # (n,)
+    prior: Array  # (n,) Dirichlet of the topics of a document; nan where there is none
+    is_random: Flags  # (n,) values are Dirichlet parameters
+    draw: Ints  # (n,) of each topic, not decreasing
+
+    def rows(self) -> list[Ints]:
+        """Rows of the topics of each draw."""
+        begins = np.searchsorted(self.draw, np.arange(1, self.draw[-1] + 1))
+        return np.split(np.arange(len(self.draw)), begins)
 
     def distr(self) -> Array:
         """Return expected topics, rows normalised, or directions as they are."""
-        return read.normalised_rows(self.values, 0.0) if self.is_random else self.values
+        expected = read.normalised_rows(self.values, 0.0)
+        return np.where(self.is_random[:, None], expected, self.values)
 
-    def sample(self, rng: np.random.Generator) -> Array:
-        """Draw topics from their posterior, rows normalised."""
-        if not self.is_random:
-            return self.values
-        return read.normalised_rows(rng.standard_gamma(self.values), 0.0)
+    def sample(self, rows: Ints, rng: np.random.Generator) -> Array:
+        """Draw the topics in some rows from their posterior, rows normalised."""
+        result, random = self.values[rows], self.is_random[rows]
+        drawn = rng.standard_gamma(result[random])
+        result[random] = read.normalised_rows(drawn, 0.0)
+        return result
 
-    def merged(self, onto: Ints) -> "Draw":
-        """Add up topics: topic k of this draw becomes topic ``onto[k]``."""
-        n, k = onto.max() + 1, len(onto)
-        sums = sp.csr_array((np.ones(k), (onto, np.arange(k))), shape=(n, k))
-        scale = 1.0 if self.is_random else self.weights[:, None]
-        values = sums @ (self.values * scale)
-        if not self.is_random:
-            values = unit_rows(values)
-        return replace(
-            self,
-            values=values,
-            weights=sums @ self.weights,
-            prior=None if self.prior is None else sums @ self.prior,
-        )
+    def merged(self, onto: Ints) -> "Draws":
+        """Add up topics of one draw: topic k becomes topic ``onto[k]``."""
+        _, first = np.unique(onto, return_index=True)
+        sums, is_random = members(onto, len(first)), self.is_random[first]
+        scale = np.where(self.is_random, 1.0, self.weights)
+        values = sums @ (self.values * scale[:, None])
+        values[~is_random] = unit_rows(values[~is_random])
+        parts = sums @ self.weights, sums @ self.prior, is_random, self.draw[first]
+        return Draws(values, *parts)
+
+    def without_copies(self, least: float) -> "Draws":
+        """Add up the topics of each draw that are copies."""
+        distr, onto, n = self.distr(), np.zeros(len(self.draw), dtype=np.intp), 0
+        for rows in self.rows():
+            onto[rows] = n + duplicates(distr[rows], self.weights[rows], least)
+            n = onto[rows].max() + 1
+        return self.merged(onto)
 
 
 def draws_of(
-    estimator: Any, columns: Ints, n_features: int, *, by_sample: bool
-) -> Iterator[Draw]:
-    """Yield the topics of a fit, or, `by_sample`, of all kept samples of its chains."""
-    model = read.fitted_model(estimator)
-    samples = getattr(model, "samples_", None)
-    if by_sample and samples and hasattr(samples[0], "topic_word_counts"):
-        for sample in samples:
-            yield draw_of_sample(sample, columns, n_features)
-        return
-    components, used = read.fitted(estimator, "components_"), read.in_use(estimator)
-    weights = read.weights_of(estimator, components)
+    models: Sequence[Any], columns: Sequence[Ints], n_features: int, *, by_sample: bool
+) -> tuple[Draws, list[int]]:
+    """Return the topics of fits, or, `by_sample`, of kept samples, and whose they are.
+
+    The latter are numbers of models, one for each draw.
+    """
+    parts, owners = [], list[int]()
+    for owner, (estimator, terms) in enumerate(zip(models, columns, strict=True)):
+        samples = getattr(read.fitted_model(estimator), "samples_", None)
+        if by_sample and samples and hasattr(samples[0], "topic_word_counts"):
+            given = [(*topics_of_sample(sample), True) for sample in samples]
+        else:
+            given = [_topics_of_fit(estimator)]
+        for values, weights, prior, is_random in given:
+            values = spread(values, terms, n_features)
+            flags = np.full(len(values), is_random)
+            number = np.full(len(values), len(owners))
+            parts.append((values, weights, prior, flags, number))
+            owners.append(owner)
+    return Draws(*map(np.concatenate, zip(*parts, strict=True))), owners
+
+
+def _topics_of_fit(estimator: Any) -> tuple[Array, Array, Array, bool]:
+    """Return topics in use, their weights and prior, and whether they are random."""
+    model, used = read.fitted_model(estimator), read.in_use(estimator)
+    components = read.fitted(estimator, "components_")
+    weights = read.weights_of(estimator, components)[used]
     is_random = not read.are_directions(model)
     if is_random and np.allclose(components.sum(axis=1), 1.0):
         is_random = False  # probabilities, of an unknown number of tokens
-    prior = None
+    prior = np.full(used.sum(), float(getattr(model, "doc_topic_prior_", np.nan)))
     if hasattr(model, "doc_concentration_"):
-        prior = read.concentration_of(model) * weights[used]
-    elif hasattr(model, "doc_topic_prior_"):
-        prior = np.full(used.sum(), float(model.doc_topic_prior_))
-    values = spread(components[used], columns, n_features)
-    yield Draw(values, weights[used], prior, is_random)
+        prior = read.concentration_of(model) * weights
+    return components[used], weights, prior, is_random
 
 
-def draw_of_sample(
-    sample: Any, columns: Ints | None = None, n_features: int = 0
-) -> Draw:
-    """Return the topics of a sample: counts plus prior, without empty topics."""
+def topics_of_sample(sample: Any) -> tuple[Array, Array, Array]:
+    """Return the topics of a sample, without empty ones: values, weights, prior.
+
+    Values are counts plus prior.
+    """
     counts = sample.topic_word_counts
     tokens = np.asarray(counts.sum(axis=1)).ravel()
     used = np.flatnonzero(tokens > 0)
@@ -336,12 +361,10 @@ def draw_of_sample(
     if prior.ndim:  # of each level of a tree
         prior = prior[sample.depth[used]][:, None]
     values = counts[used].toarray() + prior
-    if columns is not None:
-        values = spread(values, columns, n_features)
-    of_docs = None
+    of_docs = np.full(len(used), np.nan)
     if hasattr(sample, "doc_prior"):
         of_docs = sample.doc_prior[used]
-    return Draw(values, tokens[used] / max(tokens.sum(), 1), of_docs, True)
+    return values, tokens[used] / max(tokens.sum(), 1), of_docs
 
 
 class DocumentDraws:
@@ -353,13 +376,10 @@ class DocumentDraws:
 
     def __init__(self, counts: sp.csr_array):
         """Store the counts of documents."""
-        n_docs, n = counts.shape[0], counts.nnz
         self.words = counts.indices
         self.n_tokens = np.rint(counts.data).astype(np.int64)
         self.rows = rows_of(counts.indptr)
-        self.sums = sp.csr_array(
-            (np.ones(n), (self.rows, np.arange(n))), shape=(n_docs, n)
-        )
+        self.sums = members(self.rows, counts.shape[0])
 
     def mode(self, topics: Array, prior: Array) -> Array:
         """Return start shares by some steps of expectation maximisation."""
@@ -470,14 +490,12 @@ class Consensus(read.GivenTopics):
         ImportError
             If pandas is not installed.
         """
-        pd = import_pandas()
-        names = read.column_names(self, self.components_.shape[1])
-        return pd.DataFrame(
+        return import_pandas().DataFrame(
             {
                 "recurrence": self.recurrence_,
                 "similarity": self.similarity_,
                 "weight": self.topic_weights_,
-                "terms": [terms_of(row, names, n_terms) for row in self.components_],
+                "terms": top_terms(self, n=n_terms),
             }
         )
 
@@ -618,33 +636,33 @@ def consensus_of(models, X, settings: Settings, *, by_sample) -> Consensus:
     min_recurrence, min_similarity, merge_similarity, *_ = settings
     X = read.documents_of(X)
     columns, n_features = vocabulary(models)
-    draws, owners = [], []
-    for owner, (model, terms) in enumerate(zip(models, columns, strict=True)):
-        for draw in draws_of(model, terms, n_features, by_sample=by_sample):
-            draws.append(draw.merged(duplicates(draw, merge_similarity)))
-            owners.append(owner)
-    if len(draws) < 2:
+    draws, owners = draws_of(models, columns, n_features, by_sample=by_sample)
+    if len(owners) < 2:
         name = type(read.fitted_model(models[0])).__name__
         raise ValueError(
-            f"estimators must have two draws or more, {name} has {len(draws)}: pass a "
+            f"estimators must have two draws or more, {name} has {len(owners)}: pass a "
             "list of fits, or a sampler with several kept samples (thin, n_chains)."
         )
-    draws, places = matched_draws(draws, min_similarity, merge_similarity)
-    recurrence = (places >= 0).mean(axis=0)
-    places = places[:, recurrence >= min_recurrence]
-    if places.shape[1] == 0:
+    draws = draws.without_copies(merge_similarity)
+    draws, topic = matched_draws(draws, min_similarity, merge_similarity)
+    recurrence = np.bincount(topic) / len(owners)
+    kept = np.flatnonzero(recurrence >= min_recurrence)
+    if len(kept) == 0:
         warn_caller(
-            f"No topic recurs in {100 * min_recurrence:g} % of {len(draws)} draws: "
+            f"No topic recurs in {100 * min_recurrence:g} % of {len(owners)} draws: "
             "they do not agree. Use more documents, or a lower min_similarity or "
             "min_recurrence."
         )
-    weights = np.array([np.mean(_weights(draws, rows)) for rows in places.T])
-    places = places[:, np.argsort(-weights, kind="stable")]
+    weights = np.array([draws.weights[topic == k].mean() for k in kept])
+    kept = kept[np.argsort(-weights, kind="stable")]
+    number = np.full(len(recurrence), -1)
+    number[kept] = np.arange(len(kept))
+    topic = number[topic]
     seed_entropy = draw_seed_entropy(settings.random_state)
     rng = stream(seed_entropy, Purpose.INTERVALS, 0)
-    result = _summarised(draws, places, settings, rng)
-    result.topic_weights_ = -np.sort(-weights)
-    result.n_draws_ = len(draws)
+    result = _summarised(draws, topic, len(owners), settings, rng)
+    result.topic_weights_, result.recurrence_ = -np.sort(-weights), recurrence[kept]
+    result.n_draws_ = len(owners)
     if all(map(read.are_named, models)):
         names = np.empty(n_features, dtype=object)
         for model, terms in zip(models, columns, strict=True):
@@ -652,7 +670,7 @@ def consensus_of(models, X, settings: Settings, *, by_sample) -> Consensus:
         result.feature_names_in_ = names
     if X is not None:
         fits = models, columns, owners
-        _add_documents(result, X, fits, draws, places, settings, seed_entropy)
+        _add_documents(result, X, fits, draws, topic, settings, seed_entropy)
         others = 1.0 - result.doc_topic_distr_.sum(axis=1).mean()
         if result.n_components_ and others > MOST_OTHERS:
             warn_caller(
@@ -664,9 +682,9 @@ def consensus_of(models, X, settings: Settings, *, by_sample) -> Consensus:
     return result
 
 
-def duplicates(draw: Draw, least: float) -> Ints:
-    """Number the topics of a draw, copies with the same number."""
-    values = draw.distr() * draw.weights[:, None]
+def duplicates(distr: Array, weights: Array, least: float) -> Ints:
+    """Number topics, copies with the same number."""
+    values = distr * weights[:, None]
     groups = [[k] for k in range(len(values))]
     similarity = cosines(values, values)
     np.fill_diagonal(similarity, -2.0)
@@ -678,77 +696,52 @@ def duplicates(draw: Draw, least: float) -> Ints:
         similarity = np.delete(np.delete(similarity, j, axis=0), j, axis=1)
         similarity[i] = similarity[:, i] = cosines(values[[i]], values)[0]
         similarity[i, i] = -2.0
-    onto = np.empty(len(draw.weights), dtype=np.intp)
+    onto = np.empty(len(weights), dtype=np.intp)
     for number, group in enumerate(groups):
         onto[group] = number
     return onto
 
 
 def matched_draws(
-    draws: list[Draw], min_similarity: float, merge_similarity: float
-) -> tuple[list[Draw], Ints]:
-    """Match the topics of draws; topics whose means are one are added up."""
+    draws: Draws, min_similarity: float, merge_similarity: float
+) -> tuple[Draws, Ints]:
+    """Match the topics of draws; topics whose means are one are added up.
+
+    Returns the draws, and the number that each topic shares with its matches.
+    """
     while True:
-        topics = [draw.distr() for draw in draws]
-        places = match_all(topics, min_similarity)
-        number = places.shape[1]
-        weights = np.array([sum(_weights(draws, rows)) for rows in places.T])
-        means = Draw(_means(topics, places), weights, None, False)
-        onto = duplicates(means, merge_similarity)
-        if onto.max() + 1 == number:
-            return draws, places
-        joined = []
-        for draw, rows in zip(draws, places, strict=True):
-            row_onto = np.empty(len(draw.weights), dtype=np.intp)
-            row_onto[rows[rows >= 0]] = onto[rows >= 0]  # each row is in one place
-            joined.append(draw.merged(np.unique(row_onto, return_inverse=True)[1]))
-        sizes = [[len(draw.weights) for draw in each] for each in (joined, draws)]
-        if sizes[0] == sizes[1]:  # no draw has two that are one topic
-            one = np.full((len(draws), onto.max() + 1), -1)
-            for column, topic in enumerate(onto):
-                one[:, topic] = np.maximum(one[:, topic], places[:, column])
-            return draws, one
-        draws = joined
+        distr = draws.distr()
+        topic = match_all(distr, draws.rows(), min_similarity)
+        weights = members(topic, topic.max() + 1) @ draws.weights
+        onto = duplicates(_means(distr, topic), weights, merge_similarity)
+        topic = onto[topic]
+        places = draws.draw * len(onto) + topic
+        _, joined = np.unique(places, return_inverse=True)
+        if joined.max() + 1 == len(topic):  # no draw has two that are one topic
+            return draws, topic
+        draws = draws.merged(joined)
 
 
-def _means(topics: Sequence[Array], places: Ints) -> Array:
-    return np.array(
-        [
-            np.mean([distr[row] for distr, row in present(topics, rows)], axis=0)
-            for rows in places.T
-        ]
-    )
+def _means(distr: Array, topic: Ints) -> Array:
+    return np.array([distr[topic == k].mean(axis=0) for k in range(topic.max() + 1)])
 
 
-def _weights(draws: list[Draw], rows: Ints) -> list[float]:
-    return [draw.weights[row] for draw, row in present(draws, rows)]
-
-
-def match_all(topics: Sequence[Array], least: float) -> Ints:
-    """Match the topics of all draws: their rows, -1 where one is missing."""
-    means, places = topics[0], np.zeros((0, 0), dtype=np.intp)
+def match_all(distr: Array, draws: Sequence[Ints], least: float) -> Ints:
+    """Number topics of all draws, given the rows of each, matched ones alike."""
+    means, topic = distr[draws[0]], np.full(len(distr), -1)
     for _ in range(ROUNDS):
-        before, columns = places, []
-        for distr in topics:
-            matches, of_means = matched(cosines(distr, means), least)
-            rows = np.full(len(means), -1)
-            rows[of_means] = matches
-            new = np.setdiff1d(np.arange(len(distr)), matches)
-            means = np.vstack([means, distr[new]])
-            columns.append(np.append(rows, new))
-        places = np.full((len(topics), len(means)), -1)
-        for place, rows in zip(places, columns, strict=True):
-            place[: len(rows)] = rows
-        places = places[:, (places >= 0).any(axis=0)]
-        if np.array_equal(places, before):
+        before = topic.copy()
+        for rows in draws:
+            matches, of_means = matched(cosines(distr[rows], means), least)
+            new = np.setdiff1d(np.arange(len(rows)), matches)
+            topic[rows[matches]] = of_means
+            topic[rows[new]] = len(means) + np.arange(len(new))
+            means = np.vstack([means, distr[rows[new]]])
+        _, topic = np.unique(topic, return_inverse=True)
+        if np.array_equal(topic, before):
             break
-        means = _means(topics, places)
-    return places
-
-
-def present(draws, rows):
-    """Draws that have a topic, and its row in each; `rows` has -1 for the others."""
-    return [(draw, row) for draw, row in zip(draws, rows, strict=True) if row >= 0]
+        means = _means(distr, topic)
+    return topic
 
 
 def _ends(values, confidence):
@@ -757,74 +750,69 @@ def _ends(values, confidence):
     return np.quantile(values, [tail, 1.0 - tail], axis=0, method="weibull")
 
 
-def _summarised(draws, places, settings, rng) -> Consensus:
+def _summarised(draws: Draws, topic: Ints, n_draws: int, settings, rng) -> Consensus:
     """Return means and intervals of topics over draws."""
-    n_features = draws[0].values.shape[1]
-    each = -(-settings.n_draws // len(draws))
-    means = np.zeros((places.shape[1], n_features))
-    ends = np.zeros((2, *means.shape))
-    similarity = np.zeros(len(means))
-    for k, rows in enumerate(places.T):
-        topics = [
-            Draw(draw.values[[row]], draw.weights[[row]], None, draw.is_random)
-            for draw, row in present(draws, rows)
-        ]
-        distr = np.concatenate([topic.distr() for topic in topics])
+    each = -(-settings.n_draws // n_draws)
+    means = np.zeros((topic.max() + 1, draws.values.shape[1]))
+    ends, similarity = np.zeros((2, *means.shape)), np.zeros(len(means))
+    all_distr, has_signs = draws.distr(), draws.values.min() < 0.0
+    for k in range(len(means)):
+        rows = np.flatnonzero(topic == k)
+        distr = all_distr[rows]
         means[k] = distr.mean(axis=0)
-        if not topics[0].is_random and draws[0].values.min() < 0.0:
-            means[k] /= max(np.linalg.norm(means[k]), 1e-300)
+        if has_signs and not draws.is_random[rows[0]]:
+            means[k] = unit_rows(means[[k]])[0]
         similarity[k] = cosines(distr, means[[k]]).mean()
-        samples = [topic.sample(rng) for topic in topics for _ in range(each)]
-        ends[:, k] = _ends(np.concatenate(samples), settings.confidence)
+        samples = draws.sample(np.repeat(rows, each), rng)
+        ends[:, k] = _ends(samples, settings.confidence)
     result = Consensus(means)
-    result.recurrence_ = (places >= 0).mean(axis=0)
-    result.similarity_ = similarity
-    result.components_interval_ = ends
+    result.similarity_, result.components_interval_ = similarity, ends
     return result
 
 
-def _add_documents(result, X, fits, draws, places, settings, seed_entropy) -> None:
+def _add_documents(result, X, fits, draws, topic, settings, seed_entropy) -> None:
     """Add shares of documents to a consensus in place, drawn block by block."""
     models, columns, owners = fits
-    for draw, owner in zip(draws, owners, strict=True):
-        if draw.prior is None:
-            name = type(read.fitted_model(models[owner])).__name__
-            raise TypeError(
-                f"X must be None for {name}, which has no Dirichlet prior of the "
-                "topics of a document: intervals of terms alone can be estimated."
-            )
+    without = np.flatnonzero(np.isnan(draws.prior))
+    if len(without):
+        owner = owners[draws.draw[without[0]]]
+        name = type(read.fitted_model(models[owner])).__name__
+        raise TypeError(
+            f"X must be None for {name}, which has no Dirichlet prior of the "
+            "topics of a document: intervals of terms alone can be estimated."
+        )
     counts = [check_counts(read.model_rows(model, X), whom="X") for model in models]
-    n_docs, n_topics = counts[0].shape[0], places.shape[1]
-    each = -(-settings.n_draws // len(draws))
+    n_docs, n_topics, n_draws = counts[0].shape[0], result.n_components_, len(owners)
+    each = -(-settings.n_draws // n_draws)
     result.doc_topic_distr_ = np.zeros((n_docs, n_topics))
     result.doc_topic_interval_ = np.zeros((2, n_docs, n_topics))
     rng = stream(seed_entropy, Purpose.INTERVALS, 1)
-    topics = [
-        draw.sample(rng)[:, columns[owner]]
-        for draw, owner in zip(draws, owners, strict=True)
-    ]
+    sampled = draws.sample(np.arange(len(topic)), rng)
+    is_there = np.zeros((n_draws, n_topics), dtype=bool)
+    is_there[draws.draw[topic >= 0], topic[topic >= 0]] = True
     for number, block in enumerate(row_parts((n_docs, 1), DOCS)):
         rng = stream(seed_entropy, Purpose.INTERVALS, 2, number)
-        samples = np.zeros((len(draws) * each, block.stop - block.start, n_topics))
+        samples = np.zeros((n_draws, each, block.stop - block.start, n_topics))
         documents: dict[int, DocumentDraws] = {}
         before: Array | None = None  # shares of the consensus in the last draw
-        for s, (draw, owner) in enumerate(zip(draws, owners, strict=True)):
+        for s, (rows, owner) in enumerate(zip(draws.rows(), owners, strict=True)):
             if owner not in documents:
                 documents[owner] = DocumentDraws(counts[owner][block])
-            has, prior = np.flatnonzero(places[s] >= 0), draw.prior
+            topics, prior = sampled[rows][:, columns[owner]], draws.prior[rows]
+            own = np.flatnonzero(topic[rows] >= 0)
+            has = topic[rows[own]]
             if before is None:
-                theta = documents[owner].mode(topics[s], prior)
+                theta = documents[owner].mode(topics, prior)
             else:  # what topics of the same place had, and a little of all
                 theta = np.tile(prior / prior.sum(), (len(before), 1))
                 theta *= 0.01
-                theta[:, places[s, has]] += before[:, has]
-            shares = documents[owner].after(theta, topics[s], prior, each, rng)
+                theta[:, own] += before[:, has]
+            shares = documents[owner].after(theta, topics, prior, each, rng)
             for t, theta in enumerate(shares):
-                samples[s * each + t][:, has] = theta[:, places[s, has]]
-            before = samples[(s + 1) * each - 1]
-        is_there = np.repeat(places >= 0, each, axis=0)
+                samples[s, t][:, has] = theta[:, own]
+            before = samples[s, -1]
         for k in range(n_topics):
-            drawn = samples[is_there[:, k], :, k]  # (n_draws, n_docs)
+            drawn = np.concatenate(samples[is_there[:, k], :, :, k])  # (n, n_docs)
             result.doc_topic_distr_[block, k] = drawn.mean(axis=0)
             ends = _ends(drawn, settings.confidence)
             result.doc_topic_interval_[:, block, k] = ends

@@ -19,13 +19,13 @@ from skbnp.inspection._displays import (
     MAX_WIDTH,
     Display,
 )
-from skbnp.inspection._names import rank_topics
 from skbnp.inspection._terms import (
     LEAST_TOKENS,
     UNIT_TOL,
     columns_by_relevance,
     doc_counts,
     doc_shares,
+    rank_topics,
     relevant_terms,
 )
 from skbnp.models.hdp.prediction import MixturePredictor

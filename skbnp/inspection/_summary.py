@@ -20,8 +20,7 @@ from skbnp.inspection._groups import (
     title,
     topic_groups,
 )
-from skbnp.inspection._names import rank_topics
-from skbnp.inspection._terms import relevant_terms
+from skbnp.inspection._terms import rank_topics, relevant_terms
 from skbnp.metrics import document_completion_score, split_tokens
 from skbnp.rows.digests import share_known
 from skbnp.utils import fitted as read

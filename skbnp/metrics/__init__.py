@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 from skbnp.utils.lazy import importer
 
 if TYPE_CHECKING:
-    from skbnp.metrics._coherence import topic_coherence
     from skbnp.metrics._directions import plug_in_gain
-    from skbnp.metrics._distinctness import topic_diversity, topic_exclusivity
     from skbnp.metrics._evidence import evidence_bound
     from skbnp.metrics._held_out import (
         document_completion_score,
@@ -15,6 +13,11 @@ if TYPE_CHECKING:
         held_out_log_likelihood,
         perplexity,
         split_tokens,
+    )
+    from skbnp.metrics._topics import (
+        topic_coherence,
+        topic_diversity,
+        topic_exclusivity,
     )
 
 __all__ = [
@@ -38,9 +41,9 @@ _MODULES = {
     "perplexity": "_held_out",
     "plug_in_gain": "_directions",
     "split_tokens": "_held_out",
-    "topic_coherence": "_coherence",
-    "topic_diversity": "_distinctness",
-    "topic_exclusivity": "_distinctness",
+    "topic_coherence": "_topics",
+    "topic_diversity": "_topics",
+    "topic_exclusivity": "_topics",
 }
 
 __getattr__ = importer(__name__, _MODULES)

@@ -21,8 +21,8 @@ from skbnp.inference.protocols import Predictor
 from skbnp.models.hdp.burstiness import learn_burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, mix
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
+from skbnp.utils import fitted as read
 from skbnp.utils.arrays import MOST_UNITS, rows_of, with_values
-from skbnp.utils.fitted import concentration_of, normalised_rows
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Array, MatrixLike, RandomStateLike
 from skbnp.utils.validation import check_counts, check_documents
@@ -236,7 +236,7 @@ def _proportions(rows: ArrayLike, name: str) -> Array:
     rows = np.asarray(rows, dtype=np.float64)
     if not (rows >= 0.0).all():
         raise ValueError(f"{name} must not hold negative values or NaN.")
-    return normalised_rows(rows)
+    return read.normalised_rows(rows)
 
 
 def document_completion_score(
@@ -335,7 +335,7 @@ def _predictor_of(estimator: BaseEstimator) -> Predictor:
         return estimator._predictor()
     names = ("doc_concentration_", "topic_weights_")
     if all(hasattr(estimator, name) for name in names):
-        prior = doc_prior_of(concentration_of(estimator), estimator.topic_weights_)
+        prior = doc_prior_of(read.concentration_of(estimator), estimator.topic_weights_)
         return _check_mixture(estimator.topic_word_distr_, prior)
     return _Transformer(estimator)
 

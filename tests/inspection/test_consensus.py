@@ -19,7 +19,7 @@ from skbnp.inspection import (
     stability,
     top_terms,
 )
-from skbnp.inspection._compared import DocumentDraws, Draw, matched_draws
+from skbnp.inspection._compared import DocumentDraws, Draws, matched_draws
 
 
 def planted(seed, n_docs, n_topics, n_words, length):
@@ -227,11 +227,13 @@ def test_one_topic_under_two_shapes_is_one_though_no_draw_has_both():
     """Shapes too far for a match, and near enough to be one topic."""
     shapes = np.array([[0.6, 0.4, 0.0], [0.5, 0.4, 0.1]])
     other, weights = np.array([[0.0, 0.1, 0.9]]), np.array([0.5, 0.5])
-    draws = [Draw(np.vstack([s, other]), weights, None, False) for s in shapes]
+    values = np.vstack([np.vstack([shape, other]) for shape in shapes])
+    of_topics = np.tile(weights, 2), np.full(4, np.nan), np.zeros(4, dtype=bool)
+    draws = Draws(values, *of_topics, np.array([0, 0, 1, 1]))
     for merge_similarity, n_topics in ((0.9, 2), (1.0, 3)):  # cosine .98
-        _, places = matched_draws(draws, 0.99, merge_similarity)
-        assert places.shape == (2, n_topics)
-        assert (places >= 0).sum() == 4
+        _, topic = matched_draws(draws, 0.99, merge_similarity)
+        assert topic.shape == (4,)
+        assert len(np.unique(topic)) == n_topics
 
 
 @pytest.mark.weekly

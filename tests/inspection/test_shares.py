@@ -19,7 +19,6 @@ from skbnp import HDP, GibbsHDP, HierarchicalComponentAnalysis
 from skbnp.inspection import (
     TopicSharesDisplay,
     _shares,
-    _uses,
     topic_shares,
     topics_over_time,
 )
@@ -218,9 +217,9 @@ def test_gain_of_one_topic_is_that_of_the_whole_objective(monkeypatch):
         return (some * (terms + polygamma(1, prior + given) * spread / 2)).sum()
 
     pairs = np.array([[0, 2], [1, 3]])
-    monkeypatch.setattr(_uses, "DOCS", 3)
-    monkeypatch.setattr(_uses, "PAIRS", 1)
-    gains = _uses.evidence_of_one(
+    monkeypatch.setattr(_shares, "DOCS", 3)
+    monkeypatch.setattr(_shares, "PAIRS", 1)
+    gains = _shares.evidence_of_one(
         topics, prior, eta, sp.csr_array(X.astype(float)), uses, pairs
     )
     for gain, (one, other) in zip(gains, pairs, strict=True):
@@ -248,7 +247,7 @@ def test_evidence_is_of_two_topics_that_overlap_and_of_one_in_two_shapes(
     for _ in range(50):
         mean = (prior + tokens) @ topics
         tokens = (prior + tokens) * ((X.toarray() / mean) @ topics.T)
-    (gain,) = _uses.evidence_of_one(
+    (gain,) = _shares.evidence_of_one(
         topics, prior, eta, X.astype(float), tokens, np.array([[0, 1]])
     )
     assert gain > 50.0 if overlap == 1.0 else gain < -50.0

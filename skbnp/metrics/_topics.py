@@ -1,4 +1,4 @@
-"""Coherence of topics: whether their terms occur together in documents."""
+"""Scores of topics: whether their terms occur together, and are their own."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
 
-from skbnp.utils.fitted import (
-    are_named,
-    documents_of,
-    fitted_model,
-    is_term_lists,
-    leading_columns,
-    listed_terms,
-    model_rows,
-)
+from skbnp.utils import fitted as read
+from skbnp.utils.ordering import largest
 from skbnp.utils.typing import Array, Ints
-from skbnp.utils.validation import StrOptions, at_least, check_counts, validate_params
+from skbnp.utils.validation import (
+    POSITIVE,
+    UNIT,
+    StrOptions,
+    at_least,
+    check_counts,
+    validate_params,
+)
 from skbnp.utils.warnings import warn_caller
 
 #: Added to probabilities before a logarithm, as by gensim.
@@ -126,8 +127,8 @@ def topic_coherence(
     >>> topic_coherence([["sun", "rain"], ["sun", "coal"]], texts).round(3).tolist()
     [1.0, -0.95]
     """
-    topics, X = listed_terms(topics), _listed(X)
-    columns, names = leading_columns(topics, n_terms, feature_names, X)
+    topics, X = read.listed_terms(topics), _listed(X)
+    columns, names = read.leading_columns(topics, n_terms, feature_names, X)
     counted, together, n = _co_occurrences(
         topics, X, columns, names, window, feature_names
     )
@@ -189,7 +190,7 @@ def _co_occurrences(
     Counts have shape (n_terms, n_terms).
     """
     counted = np.unique(np.concatenate([*columns, np.zeros(0, dtype=np.intp)]))
-    has_names = is_term_lists(topics) or are_named(topics, feature_names)
+    has_names = read.is_term_lists(topics) or read.are_named(topics, feature_names)
     if _are_token_lists(X):
         if names is None or not has_names:
             raise ValueError(
@@ -219,7 +220,7 @@ def _co_occurrences(
 
 def _reference(topics: Any, X: Any, names: NDArray[np.object_] | None) -> sp.csr_array:
     """Check counts of reference documents in the columns of topics."""
-    rows = X if is_term_lists(topics) else model_rows(topics, X)
+    rows = X if read.is_term_lists(topics) else read.model_rows(topics, X)
     own = getattr(rows, "columns", None)
     counts = check_counts(rows, whom="topic_coherence")
     counts.eliminate_zeros()
@@ -228,9 +229,9 @@ def _reference(topics: Any, X: Any, names: NDArray[np.object_] | None) -> sp.csr
         raise ValueError(
             f"X has {counts.shape[1]} columns, but topics have {n_features}."
         )
-    if is_term_lists(topics) or own is None or not isinstance(own[0], str):
+    if read.is_term_lists(topics) or own is None or not isinstance(own[0], str):
         return counts
-    known = getattr(fitted_model(topics), "feature_names_in_", own)
+    known = getattr(read.fitted_model(topics), "feature_names_in_", own)
     if list(own) != list(known):
         raise ValueError("X must have the columns of topics, in their order.")
     return counts
@@ -243,7 +244,7 @@ def _listed(X: Any) -> Any:
     is_text = isinstance(X, np.ndarray) and X.dtype.kind in "OUT" and X.size > 0
     if is_text and isinstance(X.flat[0], str):
         X = X.tolist()
-    return documents_of(X)
+    return read.documents_of(X)
 
 
 def _are_token_lists(X: Any) -> bool:
@@ -301,3 +302,123 @@ def _warn_if_absent(columns: Sequence[Ints], n_absent: NDArray) -> None:
             "X: their coherence is that of the terms that do. Use a larger reference, "
             "with the same spelling of terms."
         )
+
+
+@validate_params({"n_terms": [POSITIVE]})
+def topic_diversity(topics: Any, *, n_terms: int = 25) -> float:
+    """Measure how many of the leading terms of topics are different.
+
+    Parameters
+    ----------
+    topics : fitted topic model, Pipeline, array-like or list of list of str
+        A model, an array of shape (n_components, n_features), or lists of terms. Of a
+        model, topics in use count.
+    n_terms : int, default=25
+        Terms of each topic.
+
+    Returns
+    -------
+    diversity : float
+        Share of different terms among the `n_terms` most probable of all topics [1]_:
+        1 if no two topics share one, 1 / n_components if all have the same.
+
+    Raises
+    ------
+    TypeError
+        If components have signs.
+    ValueError
+        If no topic has a term.
+
+    See Also
+    --------
+    topic_exclusivity : The same question for each topic, by probabilities.
+
+    Notes
+    -----
+    Diversity falls with the number of topics, and with their number of terms: compare
+    models of about as many topics.
+
+    References
+    ----------
+    .. [1] Adji B. Dieng, Francisco J. R. Ruiz and David M. Blei, "Topic Modeling in
+       Embedding Spaces", TACL 8, 2020.
+
+    Examples
+    --------
+    >>> from skbnp.metrics import topic_diversity
+    >>> topic_diversity([["sun", "rain"], ["coal", "rain"]])
+    0.75
+    """
+    columns, _ = read.leading_columns(read.listed_terms(topics), n_terms)
+    terms = np.concatenate([*columns, np.zeros(0, dtype=np.intp)])
+    if len(terms) == 0:
+        raise ValueError("topics must have a term, got none.")
+    return len(np.unique(terms)) / len(terms)
+
+
+@validate_params({"n_terms": [POSITIVE], "weight": [UNIT]})
+def topic_exclusivity(topics: Any, *, n_terms: int = 10, weight: float = 0.7) -> Array:
+    """Measure how much the leading terms of each topic are its own.
+
+    Parameters
+    ----------
+    topics : fitted topic model, Pipeline, or array-like
+        A model, or anybody's topics as an array of shape (n_components, n_features).
+    n_terms : int, default=10
+        Terms of each topic.
+    weight : float, default=0.7
+        Weight of exclusivity against frequency, in [0, 1].
+
+    Returns
+    -------
+    exclusivity : ndarray of float of shape (n_components,)
+        Mean FREX of the most probable terms of each topic, in (0, 1]; nan for topics
+        that are not in use.
+
+    Raises
+    ------
+    TypeError
+        If components have signs, or topics are lists of terms, without probabilities.
+
+    See Also
+    --------
+    topic_diversity : One number for all topics.
+    skbnp.inspection.top_terms : With `relevance`, terms ranked by what is their own.
+
+    Notes
+    -----
+    FREX of term w in topic k is the harmonic mean [1]_
+
+        1 / (weight / E_k(phi_kw / sum_l phi_lw) + (1 - weight) / F_k(phi_kw)),
+
+    where E_k and F_k are ranks among all terms of the topic, divided by their number.
+    ``exclusivity`` of the R package stm is `n_terms` times this.
+
+    References
+    ----------
+    .. [1] Jonathan M. Bischof and Edoardo M. Airoldi, "Summarizing Topical Content with
+       Word Frequency and Exclusivity", ICML 2012.
+
+    Examples
+    --------
+    >>> from skbnp.metrics import topic_exclusivity
+    >>> phi = [[0.6, 0.3, 0.1, 0.0], [0.6, 0.1, 0.0, 0.3]]
+    >>> topic_exclusivity(phi, n_terms=2).round(3).tolist()
+    [0.669, 0.86]
+    """
+    if read.is_term_lists(read.listed_terms(topics)):
+        raise TypeError(
+            "topics must be a model or an array of probabilities, got lists of terms."
+        )
+    used = read.in_use(topics)
+    distr = read.distributions(topics)[used]
+    total = distr.sum(axis=0)
+    exclusive = rankdata(distr / np.where(total > 0.0, total, 1.0), axis=1)
+    frequent = rankdata(distr, axis=1)
+    frex = 1.0 / (weight / exclusive + (1.0 - weight) / frequent) / distr.shape[1]
+    result = np.full(len(used), np.nan)
+    result[used] = [
+        values[largest(row, n_terms)].mean()
+        for values, row in zip(frex, distr, strict=True)
+    ]
+    return result
