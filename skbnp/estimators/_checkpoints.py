@@ -41,7 +41,7 @@ class Saved:
 
 
 class FitRecord:
-    """Checkpoint files of one call of `fit`, of callbacks with a `FitFile`.
+    """Checkpoint files of one call of `fit`, of callbacks with a `FitFile`, if any.
 
     `rows` are what learning reads, as `rows_digest` or their own `digest` names it;
     `goes_on` is whether the fit begins from what the estimator has learned before;
@@ -64,21 +64,23 @@ class FitRecord:
 
     def __init__(
         self,
-        estimator: Any,
-        rows: object,
-        goes_on: bool,
-        restore: Callable[[Account, Any], object],
+        estimator: Any = None,
+        rows: object = None,
+        goes_on: bool = False,
+        restore: Callable[[Account, Any], object] = lambda account, before: None,
     ):
         """Read the unfinished fit of the files, if any."""
         self._fitted, self._restore = estimator, restore
+        self._files, self._stamps = files_of(estimator), dict[archive.FitFile, Any]()
+        if not self._files:
+            return
         _check_can_resume(estimator)
         start = "anew"
         if goes_on:
             trace = {n: v for n, v in estimator.history_.items() if n != "seconds"}
             start = archive.digest_of([repr(trace), repr(estimator.lineage_)])
         self._label = _fingerprint_of(estimator, rows, start)
-        self._files = [file.of(self._label) for file in files_of(estimator)]
-        self._stamps = dict[archive.FitFile, Any]()
+        self._files = [file.of(self._label) for file in self._files]
         for file in self._files:
             file.path.parent.mkdir(parents=True, exist_ok=True)
             saved = self._unfinished(file)
@@ -140,7 +142,7 @@ class FitRecord:
         self,
         n_passes: int,
         attributes: Callable[[], dict[str, Any]],
-        account: Callable[[], dict[str, Any]],
+        account: Callable[[], Account],
     ) -> None:
         """Write the files that are due after `n_passes` passes.
 

@@ -430,7 +430,7 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
 
     def _learn_epochs(self, posterior, session) -> None:
         """Learn epoch by epoch, from where a file says; skip those without rows."""
-        rows, monitor, account = session.rows, session.monitor, session.account
+        rows, monitor, account = session.rows, session.monitor, session.record.account
         is_learned = account is not None  # before the epoch of the file
         for label, X in rows:
             if is_learned and label != posterior.label:

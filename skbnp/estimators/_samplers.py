@@ -3,7 +3,7 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -35,7 +35,7 @@ from skbnp.inference.chains import (
     run_chains,
 )
 from skbnp.inference.executor import Executor
-from skbnp.inference.monitor import Account, shown, thin
+from skbnp.inference.monitor import SILENT, Account, shown, thin
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.mixing import has_mixed, mixing
 from skbnp.utils.random import draw_seed_entropy
@@ -160,11 +160,8 @@ class Sampler(
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
         data = self._read(X, reset=not goes_on, method="fit", **more)
-        restore = partial(self._restored, data)
-        has_files = bool(_base.files_of(self))
-        record = FitRecord(self, data, goes_on, restore) if has_files else None
-        before: Any = None if record is None else record.estimator
-        account = None if record is None else record.account
+        record = FitRecord(self, data, goes_on, partial(self._restored, data))
+        before, account = record.estimator, record.account
         if not goes_on or self.n_chains > 1:  # another chain may be shown
             self._forget("topic_names_")
         digest, kept, n_made = data.digest, [], 0
@@ -173,7 +170,7 @@ class Sampler(
         if account is not None:
             history, seed_entropy = before.history_, before._seed_entropy
             resumed, kept, burn_in = before._chains, before._kept, before._burnt
-            n_made, goes_on = before.n_iter_, account.get("goes_on", goes_on)
+            n_made, goes_on = before.n_iter_, account["goes_on"]
             n_before = before._seen_before()
             self._take_names(before)
         elif goes_on:
@@ -193,7 +190,7 @@ class Sampler(
             seed_entropy = draw_seed_entropy(self.random_state)
         monitor = ChainMonitor(history, verbose=self.verbose)
         monitor.n_sweeps = n_made
-        chains: list[Any] = [] if record is None else record.restored or []
+        chains: list[Any] = record.restored or []
 
         def attributes() -> dict[str, Any]:
             return {
@@ -206,15 +203,6 @@ class Sampler(
                 "n_iter_": monitor.n_sweeps,
                 **self._account(n_before, data, adds=False),
             }
-
-        def begin(starts: Iterable[ChainStart | ChainState]) -> None:
-            """Make the chains from their starts."""
-            for number, start in enumerate(starts):
-                monitor.remind(f"starts chain {number}")
-                chain = self._make_chain(
-                    data, seed_entropy, start, number, burn_in=burn_in
-                )
-                chains.append(chain)
 
         def keep() -> None:
             """Keep samples of the chains if they are due."""
@@ -230,7 +218,7 @@ class Sampler(
         def end_sweep() -> bool:
             """End the pass of callbacks, and write the fit; return whether to stop."""
             has_ended = tasks.end()
-            if record is not None and not has_ended:
+            if not has_ended:
                 record.save(
                     monitor.n_sweeps,
                     attributes,
@@ -241,11 +229,13 @@ class Sampler(
         tasks = FitTasks(self, X, y, attributes, n_sweeps + int(not resumed))
         with shown(self.verbose):
             monitor.report(f"samples {self._describe(data)}")
+            given = data, seed_entropy, burn_in, monitor
             if resumed and not chains:
-                begin(resumed)
+                chains.extend(self._chains_from(resumed, *given))
             elif not resumed:
                 with tasks.start():
-                    begin(self._starts(data, seed_entropy, goes_on))
+                    starts = self._starts(data, seed_entropy, goes_on)
+                    chains.extend(self._chains_from(starts, *given))
             try:
                 run_chains(
                     chains,
@@ -263,8 +253,7 @@ class Sampler(
                     fitted = self._numbered(fitted)
                 self._publish(fitted)
                 tasks.attributes = lambda: fitted
-        if record is not None:
-            record.end()
+        record.end()
         self._warn_if_chains_disagree()
         self._warn_of_components()
         tasks.end()
@@ -278,12 +267,16 @@ class Sampler(
         )
         check_number("n_sweeps", account["n_sweeps"], least=0, most=most)
         self._take_names(before)
-        return [
-            self._make_chain(
-                data, before._seed_entropy, state, number, burn_in=before._burnt
-            )
-            for number, state in enumerate(before._chains)
-        ]
+        given = data, before._seed_entropy, before._burnt
+        return list(self._chains_from(before._chains, *given))
+
+    def _chains_from(
+        self, starts: Iterable[Any], data, seed_entropy, burn_in, monitor=SILENT
+    ) -> Iterator[Any]:
+        """Yield a chain from each start, made when it is asked for."""
+        for number, start in enumerate(starts):
+            monitor.remind(f"starts chain {number}")
+            yield self._make_chain(data, seed_entropy, start, number, burn_in=burn_in)
 
     def _partial_fit(self, X, y, **more):
         """Sample a chunk, given the counts of earlier ones."""

@@ -3,11 +3,12 @@
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from sklearn.base import BaseEstimator
 
+from skbnp.estimators._checkpoints import FitRecord
 from skbnp.inference.engine import PassLearner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, MonitorAccount
@@ -88,8 +89,8 @@ class FitSession:
     ----------
     goes_on : bool
         Whether the fit begins from what the estimator has learned before.
-    record : FitRecord or None
-        Its checkpoint files, if any.
+    record : FitRecord
+        Its checkpoint files.
     """
 
     rows: Any
@@ -97,12 +98,7 @@ class FitSession:
     monitor: Monitor
     tasks: FitTasks
     goes_on: bool = True
-    record: Any = None
-
-    @property
-    def account(self) -> FitAccount | None:
-        """State of the learner that an earlier call has left."""
-        return None if self.record is None else self.record.account
+    record: FitRecord = field(default_factory=FitRecord)
 
     def learn(
         self, learner: PassLearner, around: tuple[Any, ...], n_passes: int
@@ -114,8 +110,6 @@ class FitSession:
 
         def save(has_ended: bool, has_converged: bool) -> None:
             """Write the fit after a pass."""
-            if self.record is None:
-                return
 
             def account() -> FitAccount:
                 return {

@@ -184,21 +184,16 @@ class VariationalEstimator(
     def _learn_all(self, posterior, session: FitSession) -> bool:
         """Make the passes of `fit`; return whether the bound has converged."""
         rows, monitor = session.rows, session.monitor
-        if session.account is None:
+        account = session.record.account
+        if account is None:
             around = self._around(posterior, rows, session.executor)
             learner = self._make_learner(posterior, around, session.goes_on)
-        elif session.account["has_ended"]:
-            return session.account["has_converged"]
+        elif account["has_ended"]:
+            return account["has_converged"]
         else:
             learner, around = session.record.restored
             monitor.report(f"goes on after pass {monitor.n_passes}")
         return session.learn(learner, around, self.max_iter - monitor.n_passes)
-
-    def _record(self, rows, goes_on: bool, executor: Executor) -> Any:
-        """Return the checkpoint files of the fit; None without any."""
-        if not _base.files_of(self):
-            return None
-        return FitRecord(self, rows, goes_on, self._restoring(rows, executor))
 
     def _restoring(self, rows, executor: Executor) -> Callable[[Account, Any], Any]:
         """Return what checks the account of a file and makes the learner of it."""
@@ -255,8 +250,8 @@ class VariationalEstimator(
         rows = self._read(X, reset=not goes_on, method="fit", **given)
         seed_entropy = draw_seed_entropy(self.random_state)
         goes_on = goes_on and self._has_started()
-        record = self._record(rows, goes_on, executor)
-        account = None if record is None else record.account
+        record = FitRecord(self, rows, goes_on, self._restoring(rows, executor))
+        account = record.account
         if account is not None:
             posterior = account["posterior"]
             history = new_history(model.criterion)
@@ -295,8 +290,7 @@ class VariationalEstimator(
             if not goes_on:
                 self._number_topics(posterior)
             self.__dict__.update(fitted())
-        if record is not None:
-            record.end()
+        record.end()
         self._warn_if_not_converged(monitor)
         self._warn_of_components()
         tasks.end()

@@ -36,6 +36,7 @@ from skbnp import HDP, DependentTrees, GibbsHDP, KnownTopics, StickBreakingHDP
 from skbnp.callbacks import Checkpoint
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
+from skbnp.estimators._checkpoints import FitRecord
 from skbnp.inspection import report
 from skbnp.utils import plain
 from skbnp.utils.archive import Archive, text_of, write_archive, written
@@ -589,7 +590,7 @@ def test_who_does_not_write_a_file_says_so(tmp_path):
     hdp = HDP(total_samples=partial(int))
     hdp._validate_params = lambda: None
     with pytest.raises(TypeError, match=r"total_samples=.* is none: .*no partial"):
-        hdp.set_callbacks(checkpoint)._record(sp.csr_array(bars()), False, None)
+        FitRecord(hdp.set_callbacks(checkpoint), sp.csr_array(bars()))
     assert not list(tmp_path.iterdir())
 
 
