@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from checks.estimators import INSTANCES
+from checks.long import daily
 from skbnp import (
     HDP,
     DependentTrees,
@@ -212,7 +213,8 @@ def test_frozen_topics_hold_nothing_of_new_terms(make):
 
 
 @pytest.mark.parametrize(
-    "make", [HDP, StickBreakingHDP, GibbsHDP, NestedCRP, NestedHDP, DependentTrees]
+    "make",
+    daily(2, [HDP, GibbsHDP, StickBreakingHDP, NestedCRP, NestedHDP, DependentTrees]),
 )
 def test_numbers_of_columns_are_their_names(make):
     """Where the first frame has none but 0 to n - 1, and where it has others."""

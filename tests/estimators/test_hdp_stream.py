@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from checks.estimators import each_family
 from checks.judges import with_own_words
-from checks.long import along_diagonal
+from checks.long import along_diagonal, daily
 from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
@@ -245,7 +245,7 @@ def steps_of(hdp, X):
     return steps
 
 
-@pytest.mark.parametrize("is_stream", [True, False])
+@pytest.mark.parametrize("is_stream", daily(1, [True, False]))
 def test_documents_of_small_calls_weigh_no_more(is_stream, bars):
     """Whatever the sizes of calls: a single one gets an 80th of a step."""
     X = bars.data
@@ -270,6 +270,7 @@ def clone_of(hdp):
     return pickle.loads(pickle.dumps(hdp))
 
 
+@pytest.mark.long
 def test_singles_after_a_fit_or_large_calls_leave_topics(bars):
     X = bars.data
     for hdp in (

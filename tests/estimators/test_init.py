@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 
 import skbnp
 from checks.callbacks import Trouble
+from checks.long import along_diagonal
 from checks.states import assert_same, learned
 from skbnp import HDP, GibbsHDP, HierarchicalComponentAnalysis, NestedCRP
 from skbnp import StickBreakingHDP as Sticks
@@ -93,8 +94,7 @@ def stays(topics, taker):
     return float((unit[heavy] @ result.T).max(axis=1).mean())
 
 
-@pytest.mark.parametrize("name", GIVERS)
-@pytest.mark.parametrize("taker", TAKERS)
+@along_diagonal(("name", "taker"), GIVERS, TAKERS)
 def test_a_fit_starts_from_the_topics_of_another(taker, name):
     topics = giver(name)
     given = clone(TAKERS[taker]).set_params(init=topics).fit(X)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 import skbnp
 from checks.lineages import check_lineage
+from checks.long import daily
 from checks.states import NOTES, TIMES, assert_same, learned
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
@@ -360,7 +361,7 @@ def test_a_stream_that_is_copied_after_each_call_has_the_same_bits():
     assert_same(learned(hdp), learned(other), ignore=OWN)
 
 
-@pytest.mark.parametrize("copied", ["pickled", "saved", "shallow"])
+@pytest.mark.parametrize("copied", daily(1, ["saved", "pickled", "shallow"]))
 def test_trials_go_on_in_a_copy(copied, tmp_path):
     """A shallow copy has the trials of the other, and leaves them as they are."""
     hdp, rest = paused()

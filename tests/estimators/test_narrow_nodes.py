@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import clone
 
 import skbnp.dask
+from checks.long import daily
 from skbnp import DependentTrees, GibbsDependentTrees
 from skbnp.datasets import make_dependent_trees
 
@@ -39,14 +40,14 @@ def messages_of(trees, X, method="fit"):
 
 
 @every_tree
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("method", daily(1, ["fit", "partial_fit"]))
 def test_short_rows_are_named(trees, method):
     (message,) = messages_of(clone(trees), blocks(), method)
     assert "4 features" in message
     assert "set vmf_concentration=" in message
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", daily(1, range(2)))
 def test_the_cure_that_is_named_leaves_few_nodes(seed):
     X = blocks(seed=seed)
     (message,) = messages_of(trees := DependentTrees(random_state=0), X)

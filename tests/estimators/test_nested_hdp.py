@@ -151,6 +151,7 @@ def starts_of(X):
     return np.concatenate([[0], np.count_nonzero(X, axis=1).cumsum()[:-1]])
 
 
+@pytest.mark.long
 def test_bursty_documents_are_predicted_better_than_by_topics_of_tokens(bursty):
     nested, X, _, _ = bursty
     plain = NestedHDP(burstiness=False, random_state=0).fit(X[:300])
@@ -192,6 +193,7 @@ def test_a_stream_is_a_fit_of_all_documents_when_these_have_doubled(bursty):
     assert stream._posterior.n_seen == 300
 
 
+@pytest.mark.long
 def test_small_chunks_are_predicted_from_as_well_as_large_ones(bursty):
     nested, X, _, _ = bursty
     stream = in_chunks(X, [10] * 30)
@@ -211,6 +213,7 @@ def test_a_long_stream_keeps_no_documents(bursty):
     assert stream._posterior.documents is None
 
 
+@pytest.mark.long
 def test_failure_in_a_further_fit_of_a_stream_leaves_the_tree(bursty):
     _, X, _, _ = bursty
     stream = in_chunks(X, [100])
@@ -225,6 +228,7 @@ def test_failure_in_a_further_fit_of_a_stream_leaves_the_tree(bursty):
     assert stream._posterior.documents.shape[0] == 100
 
 
+@pytest.mark.long
 def test_the_tree_has_the_burstiness_of_the_flat_fit(bursty, fit):
     _, X, _, _ = bursty
     for flat in (HDP(random_state=0), HDP(burstiness=False, random_state=0)):

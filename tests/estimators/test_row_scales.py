@@ -10,20 +10,21 @@ from sklearn.base import clone
 
 from checks.corpora import topic_counts
 from checks.estimators import INSTANCES
+from checks.long import daily
 from skbnp import HDP, GibbsHDP, NestedCRP, NestedHDP, StickBreakingHDP
 from skbnp.dask import HDP as DaskHDP
 
 COUNTS = topic_counts(60, 30, length=150.0)
 FITTED = {
     "HDP": HDP(8, split_merge=False, max_iter=4, random_state=0),
+    "GibbsHDP": GibbsHDP(max_iter=4, random_state=0),
     "StickBreakingHDP": StickBreakingHDP(8, max_iter=4, random_state=0),
     "NestedCRP": NestedCRP(max_iter=4, random_state=0),
-    "GibbsHDP": GibbsHDP(max_iter=4, random_state=0),
 }
 UNIT, LONG, ALONE = "values in X are multiples", "Row 60 of X holds", "connect no two"
 
 
-@pytest.fixture(params=FITTED)
+@pytest.fixture(params=daily(2, FITTED))
 def estimator(request):
     return clone(FITTED[request.param])
 
@@ -67,7 +68,7 @@ def test_no_row_outweighs_all_others(estimator):
     assert "Row" not in messages(clone(estimator).fit, long_row(500.0))
 
 
-@pytest.mark.parametrize("n_tokens", [1e4, 1e6])
+@pytest.mark.parametrize("n_tokens", daily(1, [1e6, 1e4]))
 @pytest.mark.parametrize(
     "estimator",
     [

@@ -182,6 +182,7 @@ def test_trees_with_columns_for_all_words_are_the_same(name, monkeypatch):
         assert_allclose(one, other, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fits", daily(1, ["TOPICS", "STREAM_OF_TREES", "TREES"]))
 def test_hashed_words_take_little_memory(fits):
     """Peak above the imports, MB; a table of all columns would take 2.4 GB."""

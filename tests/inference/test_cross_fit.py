@@ -106,6 +106,7 @@ def test_few_tokens_and_enough():
     assert hold_out_each(X[:19], np.random.default_rng(0)) == []
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("start", daily(1, [1, 300]))
 def test_titles_are_predicted_better_than_by_words_alone(start):
@@ -144,7 +145,7 @@ def test_one_topic_where_words_are_permuted_is_a_result(n_docs):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("start", [1, 20])
+@pytest.mark.parametrize("start", daily(1, [20, 1]))
 def test_the_log_leads_to_the_topics(start, seed):
     X = topic_counts(60, 24, n_topics=4, seed=seed)
     hdp = HDP(start, random_state=seed).fit(X)

@@ -402,7 +402,10 @@ def test_births_do_not_try_as_many_topics_again(bars, monkeypatch):
     assert tried[:3] == [False, True, True]
 
 
-@pytest.mark.parametrize(("batch_size", "is_smaller"), [(8, True), (128, False)])
+@pytest.mark.parametrize(
+    ("batch_size", "is_smaller"),
+    [(8, True), pytest.param(128, False, marks=pytest.mark.weekly)],
+)
 def test_last_steps_of_many_minibatches_are_small(
     batch_size, is_smaller, bars, monkeypatch
 ):
@@ -537,7 +540,13 @@ def test_the_topic_prior_of_the_documents_is_found(case):
     assert 0.5 < np.exp(np.log(result).mean()) / concentration < 2.0
 
 
-@pytest.mark.parametrize(("fall", "share"), [(1.0, 0.5), (1.5, 0.75), (0.5, 0.5)])
+@pytest.mark.parametrize(
+    ("fall", "share"),
+    [
+        (1.5, 0.75),
+        *(pytest.param(x, 0.5, marks=pytest.mark.weekly) for x in (1.0, 0.5)),
+    ],
+)
 def test_births_are_tried_if_more_would_live_under_the_topic_prior_now(
     fall, share, bars, monkeypatch
 ):
@@ -665,7 +674,7 @@ def test_messages_tell_of_trials(bars, capsys, monkeypatch):
     assert noted == [(int(number), word == "accepted") for number, word in trials]
 
 
-@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize("is_stream", daily(1, [False, True]))
 def test_another_single_reduction_is_tried_after_a_rejected_one(is_stream, monkeypatch):
     """The next cheapest each time, `MOST_REJECTED` in a row, in a stream the first."""
     predict, lists, tried = held_out_moves.reductions, [], []
@@ -696,7 +705,7 @@ def test_another_single_reduction_is_tried_after_a_rejected_one(is_stream, monke
         assert hdp.converged_
 
 
-@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize("is_stream", daily(1, [False, True]))
 def test_the_cheapest_reduction_is_tried_whatever_it_costs(is_stream, monkeypatch):
     """Unless trials have to end soon, in a stream."""
     given, reduce = [], held_out_moves.reduce

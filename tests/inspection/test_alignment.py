@@ -124,6 +124,7 @@ def test_every_estimator_is_matched_with_itself(name):
     assert len(result.to_frame()) == model.n_active_components_
 
 
+@pytest.mark.long
 def test_two_fits_of_bars_have_the_same_topics():
     bars = make_bars(400, random_state=0)
     first, second = (HDP(random_state=seed).fit(bars.data) for seed in (0, 1))

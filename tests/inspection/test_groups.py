@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.decomposition import NMF, PCA, LatentDirichletAllocation
 from sklearn.metrics import adjusted_rand_score
 
+from checks.long import daily
 from skbnp import HDP, GibbsHDP, StickBreakingHDP
 from skbnp.inspection import TopicGroupsDisplay, summary, topic_groups
 
@@ -57,13 +58,16 @@ def subject_of(components):
 
 @pytest.mark.parametrize(
     "estimator",
-    [
-        HDP(30, random_state=0),
-        StickBreakingHDP(30, max_iter=30, random_state=0),
-        GibbsHDP(max_iter=30, random_state=0),
-        LatentDirichletAllocation(20, random_state=0),
-        NMF(20, random_state=0, max_iter=500),
-    ],
+    daily(
+        1,
+        [
+            HDP(30, random_state=0),
+            StickBreakingHDP(30, max_iter=30, random_state=0),
+            GibbsHDP(max_iter=30, random_state=0),
+            LatentDirichletAllocation(20, random_state=0),
+            NMF(20, random_state=0, max_iter=500),
+        ],
+    ),
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_planted_groups_are_found_in_a_fit(estimator, corpus):
