@@ -8,12 +8,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import (
     DataConversionWarning,
-    NotFittedError,
 )
 
-from checks.failures import Failure, failing_visit
-from checks.states import NOTES, TIMES, assert_same, learned
-from skbnp import HDP, GibbsHDP
+from checks.states import assert_same
+from skbnp import GibbsHDP
 from skbnp.metrics import (
     held_out_log_likelihood,
     split_tokens,
@@ -83,18 +81,6 @@ def test_proposals_end_with_the_sweeps_that_make_them(docs):
     assert (moves[4:] == moves[4]).all()
 
 
-@pytest.mark.parametrize("learn", [False, "concentrations", True])
-def test_hyperparameters_are_learned_as_asked(learn, docs):
-    hdp = GibbsHDP(5, learn_priors=learn, max_iter=6, random_state=0).fit(docs)
-    moved = {
-        name: len(set(hdp.history_[name])) > 1
-        for name in ("doc_concentration", "corpus_concentration", "topic_word_prior")
-    }
-    assert moved["doc_concentration"] == moved["corpus_concentration"]
-    assert moved["doc_concentration"] == (learn is not False)
-    assert moved["topic_word_prior"] == (learn is True)
-
-
 # -- what it publishes -----------------------------------------------------------------
 
 
@@ -150,58 +136,7 @@ def test_chains_differ_and_the_first_is_the_chain_alone(docs, model):
     assert (trace[:, 0] != trace[:, 1]).all()
 
 
-def test_lineage_ends_in_the_topics_shown(model):
-    alive, ended = set(), set()
-    for entry in model.lineage_:
-        assert not ended & set(entry.children)
-        gone = set(entry.parents) - set(entry.children)
-        alive, ended = (alive - gone) | set(entry.children), ended | gone
-    assert alive == set(model.component_ids_.tolist())
-
-
 # -- going on --------------------------------------------------------------------------
-
-#: What a fit that ends twice calls topics: by their weights at the first end.
-NAMED = {"component_ids", "ids", "lineage", "next_id", "component_ids_", "lineage_"}
-NAMED |= {"_next_id", "topic_weights_"}
-
-
-def assert_same_but_for_names(one, two):
-    assert_same(one, two, TIMES | NOTES | NAMED)
-    assert_same(*(np.sort(fit["topic_weights_"]) for fit in (one, two)))
-    of_chains = {}
-    for a, b in zip(one["samples_"], two["samples_"], strict=True):
-        ids = zip(a.component_ids.tolist(), b.component_ids.tolist(), strict=True)
-        of_chains.setdefault(a.chain, set()).update(ids)
-    for pairs in of_chains.values():  # each topic has one name in all samples
-        names, others = zip(*pairs, strict=True)
-        assert len(set(names)) == len(pairs) == len(set(others))
-
-
-@pytest.mark.parametrize("learn", ["concentrations", True])
-def test_warm_start_continues_the_chains_exactly(learn, docs):
-    whole = GibbsHDP(
-        None, max_iter=12, n_chains=2, learn_priors=learn, n_jobs=2, **CHAIN
-    ).fit(docs)
-    parts = clone(whole).set_params(max_iter=5, warm_start=True, n_jobs=1)
-    parts = pickle.loads(pickle.dumps(parts.fit(docs)))
-    parts.set_params(max_iter=7).fit(docs)
-    one, two = learned(whole), learned(parts)
-    assert (one.pop("n_iter_"), two.pop("n_iter_")) == (12, 7)
-    assert_same_but_for_names(one, two)
-
-
-@pytest.mark.parametrize("error", [Failure, KeyboardInterrupt])
-def test_warm_start_continues_after_an_interrupt(error, docs):
-    whole = GibbsHDP(3, max_iter=9, n_chains=2, **CHAIN).fit(docs)
-    parts = clone(whole).set_params(max_iter=5, warm_start=True)
-    with failing_visit(5, error), pytest.raises(error):
-        parts.fit(docs)
-    assert parts.history_["step"][-1] == 4
-    parts.fit(docs)
-    one, two = learned(whole), learned(parts)
-    assert (one.pop("n_iter_"), two.pop("n_iter_")) == (9, 5)
-    assert_same_but_for_names(one, two)
 
 
 def test_chains_on_other_documents_burn_in_and_propose_anew(docs, X):
@@ -214,48 +149,7 @@ def test_chains_on_other_documents_burn_in_and_propose_anew(docs, X):
     assert hdp.n_components_posterior_[counted[0]] == counted.count(counted[0]) / 10
 
 
-def test_chunks_add_up(docs, X):
-    hdp = GibbsHDP(max_iter=5, burstiness=False, random_state=0)
-    for begin in (0, 40, 80):
-        hdp.partial_fit(docs[begin : begin + 40])
-    (sample,) = hdp.samples_
-    assert sample.topic_word_counts.sum() == docs.sum()
-    np.testing.assert_array_equal(
-        sample.topic_word_counts.sum(axis=0), docs.sum(axis=0)
-    )
-    assert hdp.history_["step"] == list(range(1, 16))
-    assert hdp.n_iter_ == 3
-    assert hdp.n_components_posterior_ == {hdp.n_components_: 1.0}
-
-
-def test_failure_in_a_chunk_leaves_the_complete_sweeps(docs, model):
-    hdp = pickle.loads(pickle.dumps(model))
-    with failing_visit(3), pytest.raises(Failure):
-        hdp.partial_fit(docs[:10])
-    other = pickle.loads(pickle.dumps(model)).set_params(max_iter=2, burn_in=1)
-    other.partial_fit(docs[:10])
-    left, right = learned(hdp), learned(other)
-    assert_same(left["samples_"], right["samples_"])
-    assert_same(left["history_"], right["history_"])
-
-
 # -- starts ----------------------------------------------------------------------------
-
-
-def test_start_from_a_fitted_hdp(docs, X_test):
-    start = HDP(20, learning_method="memoized", random_state=0).fit(docs)
-    hdp = GibbsHDP(init=start, max_iter=2, burn_in=0, random_state=0).fit(docs)
-    assert len(hdp.lineage_[0].children) <= start.n_components_
-    plain = GibbsHDP(20, max_iter=2, burn_in=0, random_state=0).fit(docs)
-    assert hdp.score(X_test) > plain.score(X_test) + 0.1
-
-
-def test_start_must_be_fitted_and_of_the_same_vocabulary(docs):
-    with pytest.raises(NotFittedError):
-        GibbsHDP(init=HDP()).fit(docs)
-    start = HDP(3, max_iter=1, random_state=0).fit(docs[:, :50])
-    with pytest.raises(ValueError, match="X has 100 features, but init has 50"):
-        GibbsHDP(init=start).fit(docs)
 
 
 # -- edits -----------------------------------------------------------------------------

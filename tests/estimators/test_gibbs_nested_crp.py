@@ -82,19 +82,6 @@ def test_predictions_of_samples_are_averaged(model, X_test):
     assert np.mean(single) < model.score(X_test) < max(single) + 0.1
 
 
-@pytest.mark.parametrize("learn", [False, "concentrations", True])
-def test_hyperparameters_are_learned_as_asked(learn, docs):
-    crp = sequential(learn_priors=learn, max_iter=6, random_state=0).fit(docs[:60])
-    moved = {
-        name: len(set(crp.history_[name])) > 1
-        for name in ("child_concentration", "topic_word_prior")
-    }
-    assert moved["child_concentration"] == (learn is not False)
-    assert moved["topic_word_prior"] == (learn is True)
-    assert len(set(crp.level_prior_)) == (1 if learn is False else 3)
-    assert np.shape(crp.topic_word_prior_) == ((3,) if learn is True else ())
-
-
 def test_priors_by_level_are_those_of_their_level(docs):
     eta = (1.0, 0.5, 0.25)
     crp = sequential(topic_word_prior=eta, max_iter=3, random_state=0).fit(docs)
@@ -176,19 +163,6 @@ def test_chains_that_disagree_warn_and_others_do_not(docs):
 # -- going on --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("learn", ["concentrations", True])
-def test_warm_start_continues_the_chains_exactly(learn, docs):
-    whole = GibbsNestedCRP(
-        max_iter=12, n_chains=2, n_jobs=2, **(CHAIN | {"learn_priors": learn})
-    ).fit(docs)
-    parts = clone(whole).set_params(max_iter=5, warm_start=True, n_jobs=1)
-    parts = copy_of(parts.fit(docs))
-    parts.set_params(max_iter=7).fit(docs)
-    one, two = learned(whole), learned(parts)
-    assert (one.pop("n_iter_"), two.pop("n_iter_")) == (12, 7)
-    assert_same(one, two)
-
-
 @pytest.mark.parametrize("error", [Failure, KeyboardInterrupt])
 def test_interrupt_in_the_middle_of_a_sweep_is_undone(error, docs, monkeypatch):
     monkeypatch.setattr(nested_chain, "TOKENS_PER_PIECE", 500)
@@ -212,33 +186,6 @@ def test_interrupt_in_the_middle_of_a_sweep_is_undone(error, docs, monkeypatch):
 
 
 # -- chunks ----------------------------------------------------------------------------
-
-
-def test_chunks_add_up(docs):
-    crp = GibbsNestedCRP(max_iter=5, random_state=0, **PRIORS)
-    for begin in (0, 20, 40):
-        crp.partial_fit(docs[begin : begin + 20])
-    (sample,) = crp.samples_
-    np.testing.assert_array_equal(
-        sample.topic_word_counts.sum(axis=0), docs.sum(axis=0)
-    )
-    assert sample.doc_counts[0] == 60
-    assert crp.history_["step"] == list(range(1, 16))
-    assert crp.n_iter_ == 3
-    assert crp.n_components_posterior_ == {crp.n_components_: 1.0}
-
-
-@pytest.mark.parametrize("n_sweeps", [0, 2])
-def test_failure_in_a_chunk_leaves_the_complete_sweeps(n_sweeps, docs, model):
-    crp = copy_of(model)
-    with failing_visit(n_sweeps + 1), pytest.raises(Failure):
-        crp.partial_fit(docs[:10])
-    other = copy_of(model)
-    if n_sweeps:
-        other.set_params(max_iter=n_sweeps, burn_in=1).partial_fit(docs[:10])
-    left, right = learned(crp), learned(other)
-    assert_same(left["samples_"], right["samples_"])
-    assert_same(left["history_"], right["history_"])
 
 
 # -- starts ----------------------------------------------------------------------------
