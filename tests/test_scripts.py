@@ -67,6 +67,7 @@ WEEKLY = {
         *("--corpus", "ap", "bars 5x5, 300", "--method", "online"),
         *("--start", "10", "--seed", "0"),
     ],
+    "benchmarks/fewer_topics.py": ["--corpus", "jacm", "--n", "5"],
     "benchmarks/topic_quality.py": ["jacm", "--fits", "2"],
     "benchmarks/papers/bryant2012_bars.py": ["--starts", "2", "--seeds", "0"],
     "benchmarks/papers/bryant2012_nips.py": [

@@ -1,4 +1,4 @@
-"""Fewer topics of a fit: merges that lose little information on words."""
+"""Fewer topics of a fit: merges of topics that have their words in common."""
 
 import copy
 from typing import Any, NamedTuple, TypeVar
@@ -52,10 +52,10 @@ def merges_to(n: int, n_components: int, pairs: Ints) -> list[tuple[int, int]]:
 def reduce_topics(estimator: EstimatorT, n: int) -> EstimatorT:
     """Reduce the topics of a fit to a number that can be read.
 
-    Topics whose merge loses least information on words are merged, one pair after the
-    other. A topic of the result is a sum of topics of the fit, and so are its words,
-    its weight and, but for rounding and the inference of each document, its shares in
-    `transform`. It costs a second or two, and no documents are needed.
+    Topics that have their words in common are merged, one pair after the other. A topic
+    of the result is a sum of topics of the fit: so are its words, its weight and, but
+    for the inference of each document, its shares in `transform`. This takes a second
+    or two, and no documents.
 
     Parameters
     ----------
@@ -80,24 +80,25 @@ def reduce_topics(estimator: EstimatorT, n: int) -> EstimatorT:
         If it is no flat topic model of this package.
     ValueError
         If `n` is larger than the number of topics, or smaller than that of the topics
-        that are known (:class:`KnownTopics`).
+        that are known (:class:`skbnp.KnownTopics`).
 
     See Also
     --------
     skbnp.inspection.topic_path : What each number of topics loses.
-    HDP.merge_components : Merges topics of your choice.
+    HDP : Its `merge_components` merges topics of your choice.
 
     Notes
     -----
-    With counts n_kw of words of topics, a merge of topics a and b loses I(a) + I(b) -
-    I(a + b) nats, where I(n) = sum_w n_w log n_w - N log N: the mutual information of
-    their words with these two. Candidates are the 15 nearest topics of each. From more
-    than 20 topics the path is made twice: single topics move between the first path's
-    20 groups while that raises the information, and the second path merges within
-    these groups first. The same fit gives the same path.
+    The merge is made that loses least evidence of words, the log probability of their
+    counts under Dirichlet topics of parameter 0.1, among pairs of each topic and the 15
+    nearest to it. From more than 20 topics the path is made twice: single topics
+    move between the 20 groups of the first path while that raises the evidence, and the
+    second path merges within these groups first. The same fit gives the same path.
 
     A fit made for the number, ``HDP(n, split_merge=False)``, predicts unseen documents
-    better by some hundredths of a nat per token.
+    better by up to .04 nats per token. One that starts from the reduced topics, with
+    `init=reduced` as well, predicts as well as that or better
+    (``benchmarks/results/fewer_topics.md``).
 
     Known topics stay: others join them, they do not merge with each other, and frozen
     ones are not merged at all. What a fit has found out about other numbers of topics

@@ -55,8 +55,8 @@ class TopicPath:
     coherences : ndarray of shape (n_scored,)
         Mean NPMI coherence of topics in the documents.
     share_of_fit : float
-        Share of the documents that the model was fitted to, if known: of these, scores
-        flatter large numbers of topics.
+        Share of the documents that the model was fitted to, whose scores flatter large
+        numbers of topics; 0 where the fit does not know its documents, as on a cluster.
 
     See Also
     --------
@@ -196,7 +196,9 @@ def topic_path(estimator: Any, X: Any = None) -> TopicPath:
         counts = check_counts(rows, whom="topic_path")
         if not counts.sum() > 0.0:
             raise ValueError("X must have a document with tokens, got none.")
-        scored, share = _to_score(sizes), share_known(model._digest, counts)
+        if hasattr(model, "_digest"):
+            share = share_known(model._digest, counts)
+        scored = _to_score(sizes)
         scores = _scores(model, pairs, scored, rows)
     return TopicPath(
         sizes=sizes,

@@ -1,8 +1,9 @@
-"""Merges of topics that lose little information, written from the definition."""
+"""Merges of topics that lose little evidence, written from the definition."""
 
 import numpy as np
+from scipy.special import gammaln
 
-__all__ = ["exchange", "information", "loss", "merges", "path"]
+__all__ = ["evidence", "exchange", "information", "merges", "path"]
 
 
 def information(n):
@@ -12,9 +13,15 @@ def information(n):
     return sum(x * np.log(x) for x in values) - (total and total * np.log(total))
 
 
-def loss(a, b):
+def evidence(n, eta=0.1):
+    """Return the log evidence of the words of a topic under Dir(eta)."""
+    total = gammaln(eta * len(n)) - gammaln(eta * len(n) + n.sum())
+    return total + sum(gammaln(eta + x) - gammaln(eta) for x in n.tolist())
+
+
+def loss(a, b, of=evidence):
     """Nats that the merge of two topics loses."""
-    return information(a) + information(b) - information(a + b)
+    return of(a) + of(b) - of(a + b)
 
 
 def affinity(a, b):
@@ -23,7 +30,10 @@ def affinity(a, b):
 
 
 def merges(counts, is_known, groups, n=1, n_nearest=15):
-    """Return the merges within groups, (source, target, loss), and the counts left."""
+    """Return the merges within groups, and the counts left.
+
+    A merge is (source, target, information lost).
+    """
     counts, is_known = dict(enumerate(counts)), dict(enumerate(is_known))
     candidates, result = set(), []
 
@@ -45,7 +55,7 @@ def merges(counts, is_known, groups, n=1, n_nearest=15):
             (sorted(pair) for pair in candidates),
             key=lambda pair: (loss(counts[pair[0]], counts[pair[1]]), pair),
         )
-        cost = loss(counts[a], counts[b])
+        cost = loss(counts[a], counts[b], of=information)
         target = max((a, b), key=lambda k: (is_known[k], counts[k].sum(), -k))
         source = a if target == b else b
         counts[target] = counts[target] + counts.pop(source)
@@ -56,7 +66,7 @@ def merges(counts, is_known, groups, n=1, n_nearest=15):
 
 
 def exchange(counts, labels, is_known, n_passes=3):
-    """Move topics between groups while that raises the information of the groups."""
+    """Move topics between groups while that raises the evidence of the groups."""
     labels = np.array(labels)
     for _ in range(n_passes):
         for k in range(len(counts)):
@@ -67,14 +77,14 @@ def exchange(counts, labels, is_known, n_passes=3):
                 moved = labels.copy()
                 moved[k] = group
                 totals[group] = sum(
-                    information(counts[moved == g].sum(axis=0)) for g in set(moved)
+                    evidence(counts[moved == g].sum(axis=0)) for g in set(moved)
                 )
             labels[k] = max(totals, key=totals.get)
     return labels
 
 
 def path(counts, is_known, n_groups=20):
-    """Return all merges, (source, target, loss): within groups first."""
+    """Return all merges, within groups first."""
     one = np.zeros(len(counts), dtype=int)
     first, _ = merges(counts, is_known, one, n_groups)
     labels = np.arange(len(counts))

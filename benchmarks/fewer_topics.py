@@ -1,0 +1,108 @@
+"""What merged topics of one fit predict, beside fits that are made for the number.
+
+    SKBNP_DATA=... python benchmarks/fewer_topics.py [--AXIS VALUE ...]
+
+`sweep.py` has the options.
+"""
+
+import copy
+import warnings
+from functools import lru_cache
+
+import common  # before NumPy: it pins the threads
+import corpora
+import numpy as np
+from sweep import Case, Fit, fitted, main
+
+from skbnp import HDP, reduce_topics
+from skbnp.components import topic_path
+from skbnp.metrics import topic_coherence, topic_diversity
+from skbnp.utils.fitted import token_shares
+
+
+@lru_cache(maxsize=1)
+def default_fit(corpus):
+    """Fit of a corpus that finds the number of topics."""
+    with warnings.catch_warnings(action="ignore"):
+        return fitted(HDP(random_state=0), documents(corpus))
+
+
+def documents(corpus):
+    """Training and test documents."""
+    return corpora.Documents(*corpora.load(corpus))
+
+
+def with_settings(estimator, n, **settings):
+    """Reduce topics by other constants."""
+    usual = {name: getattr(topic_path, name) for name in settings}
+    vars(topic_path).update(settings)
+    try:
+        return reduce_topics(estimator, n)
+    finally:
+        vars(topic_path).update(usual)
+
+
+def merged_at_random(estimator, n, seed=0):
+    """Merge the topics of a fit into groups at random; each has one at the least."""
+    rng, k = np.random.default_rng(seed), estimator.n_components_
+    group = rng.permutation(np.append(np.arange(n), rng.integers(0, n, k - n)))
+    names, result = estimator.component_ids_, copy.copy(estimator)
+    for members in (names[group == g] for g in range(n)):
+        if len(members) > 1:
+            result.merge_components(members)
+    return result
+
+
+#: Ways to n topics, given the documents, the fit that finds a number, and n.
+WAYS = {
+    "merged": lambda docs, fit, n: reduce_topics(fit, n),
+    "merged, prior .01": lambda docs, fit, n: with_settings(fit, n, PRIOR=0.01),
+    "merged, prior 1": lambda docs, fit, n: with_settings(fit, n, PRIOR=1.0),
+    "merged, one path": lambda docs, fit, n: with_settings(fit, n, N_GROUPS=1),
+    "merged, 30 groups": lambda docs, fit, n: with_settings(fit, n, N_GROUPS=30),
+    "merged, 5 candidates": lambda docs, fit, n: with_settings(fit, n, N_NEAREST=5),
+    "merged, 30 candidates": lambda docs, fit, n: with_settings(fit, n, N_NEAREST=30),
+    "merged at random": lambda docs, fit, n: merged_at_random(fit, n),
+    "fitted": lambda docs, fit, n: fixed(n).fit(docs.train),
+    "fitted, from merged": lambda docs, fit, n: fixed(
+        n, init=reduce_topics(fit, n)
+    ).fit(docs.train),
+}
+
+
+def fixed(n, **more):
+    """Return a model of n topics."""
+    return HDP(n, split_merge=False, random_state=0, **more)
+
+
+def learn(docs, corpus, n, way):
+    """Yield a model of n topics; of None, the fit that finds the number."""
+    whole = default_fit(corpus)
+    if n is None:
+        if way == "fitted":
+            yield whole
+    elif n < whole.n_topics():
+        with warnings.catch_warnings(action="ignore"):
+            make = WAYS[way]
+            yield Fit(docs, *common.cpu_seconds(lambda: make(docs, whole.model, n)))
+
+
+CASE = Case(
+    axes={
+        "corpus": ("ap", "docstrings", "kos", "nips_abstracts"),
+        "n": (None, 10, 20, 40),
+        "way": tuple(WAYS),
+    },
+    documents=documents,
+    learn=learn,
+    records={
+        "score": lambda fit: fit.model.score(fit.docs.test),
+        "coherence": lambda fit: np.nanmean(topic_coherence(fit.model, fit.docs.train)),
+        "diversity": lambda fit: topic_diversity(fit.model),
+        "heaviest": lambda fit: token_shares(fit.model).max(),
+    },
+)
+
+
+if __name__ == "__main__":
+    main(__doc__, {"fewer_topics": CASE})
