@@ -33,6 +33,7 @@ from skbnp.kernels._special import log_gamma
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.typing import Array, Ints
 
+# Measured in `benchmarks/results/fewer_topics.md`.
 #: Dirichlet parameter of words, eta. By a much smaller one many topics join one of all
 #: that is left; by information alone weights are more equal, and topics less coherent.
 PRIOR = 0.1

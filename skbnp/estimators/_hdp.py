@@ -182,7 +182,8 @@ class HDP(VariationalTopicModel):
     n_active_components_ : int
         Topics with at least max(1, 1e-4 of all) expected tokens.
     n_components_range_ : tuple of (int, int) or None
-        Smallest and largest number of topics within one standard error of the best.
+        Smallest and largest number of topics within one standard error of the best;
+        None after edits.
     emerged_component_ids_ : ndarray of int
         Ids of topics that `partial_fit` began for documents predicted badly, in order.
     component_ids_ : ndarray of shape (n_components_,)

@@ -96,9 +96,9 @@ def reduce_topics(estimator: EstimatorT, n: int) -> EstimatorT:
     second path merges within these groups first. The same fit gives the same path.
 
     A fit made for the number, ``HDP(n, split_merge=False)``, predicts unseen documents
-    better by up to .04 nats per token. One that starts from the reduced topics, with
-    `init=reduced` as well, predicts as well as that or better
-    (``benchmarks/results/fewer_topics.md``).
+    better by .02 to .05 nats per token for 10 topics, .01 to .03 for 20, and as well
+    for 40; one that starts from the reduced topics, with `init=reduced` as well, mostly
+    by .01 more (``benchmarks/results/fewer_topics.md``).
 
     Known topics stay: others join them, they do not merge with each other, and frozen
     ones are not merged at all. What a fit has found out about other numbers of topics

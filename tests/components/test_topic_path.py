@@ -48,9 +48,9 @@ def test_losses_sum_to_the_mutual_information_of_words_and_topics():
     counts = table(60, 30, 0)
     path = merge_path(counts, none_of(counts))
     joint = counts / counts.sum()
-    apart = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    independent = np.outer(joint.sum(axis=1), joint.sum(axis=0))
     some = joint > 0.0
-    information = (joint[some] * np.log(joint[some] / apart[some])).sum()
+    information = (joint[some] * np.log(joint[some] / independent[some])).sum()
     assert_allclose(path.losses.sum() / counts.sum(), information, rtol=1e-10)
 
 
