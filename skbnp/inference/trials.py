@@ -22,31 +22,6 @@ from skbnp.inference.protocols import Moves
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
 
-__all__ = [
-    "LEAST_GAIN",
-    "ROUNDING",
-    "Context",
-    "EditMoves",
-    "Ids",
-    "Judge",
-    "Kind",
-    "Proposal",
-    "Rejections",
-    "adopt",
-    "bound_of",
-    "idle_leaves",
-    "learn_by_moves",
-    "list_attachments",
-    "list_inner_nodes",
-    "list_leaves",
-    "make_in_halves",
-    "propose_attachment",
-    "propose_merge",
-    "propose_prune",
-    "run_rounds",
-    "without_overlap",
-]
-
 Ids = tuple[int, ...]
 T = TypeVar("T")
 

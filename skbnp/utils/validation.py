@@ -66,36 +66,8 @@ else:
         return decorate
 
 
-__all__ = [
-    "POSITIVE",
-    "SMALLEST_PRIOR",
-    "UNIT",
-    "HasMethods",
-    "Interval",
-    "Options",
-    "StrOptions",
-    "Vocabulary",
-    "at_least",
-    "check_coordinates",
-    "check_copies",
-    "check_counts",
-    "check_directions",
-    "check_documents",
-    "check_gamma_prior",
-    "check_is_fitted",
-    "check_per_level",
-    "check_rows",
-    "check_sample_weight",
-    "feature_names_of",
-    "fit_context",
-    "names_of_positions",
-    "placed",
-    "validate_data",
-    "validate_params",
-    "vocabulary_of",
-    "whole_counts",
-    "with_names",
-]
+#: What others import from here unchanged.
+__all__ = ["HasMethods", "Options", "StrOptions", "check_is_fitted", "fit_context"]
 
 #: Range of concentrations and Dirichlet parameters.
 SMALLEST_PRIOR, LARGEST_PRIOR = 1e-100, 1e10
