@@ -19,7 +19,7 @@ from skbnp.dask._parameters import parameters_of
 from skbnp.dask._sessions import Session, data_digest, sizes_by_label
 from skbnp.estimators._base import files_of
 from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
-from skbnp.inference.schedules import ShardSchedule
+from skbnp.inference.schedules import BatchSchedule, Part
 from skbnp.models.dependent_trees.memory import RowLocalStep
 from skbnp.models.dependent_trees.row_samples import ROWS_PER_CLUSTER, SAMPLE, draw_rows
 from skbnp.models.dependent_trees.shard_tasks import seen_columns
@@ -269,9 +269,10 @@ class DependentTrees(ShardedMixin, LocalTrees):
     def _local_step(self, posterior, shards, n_rounds):
         return RowLocalStep(shards, n_rounds, posterior.seen)
 
-    def _rounds(self, shards) -> ShardSchedule:
-        n_shards = len(shards.n_rows)
-        return ShardSchedule(n_shards, self.shards_per_round or max(n_shards, 1))
+    def _rounds(self, shards) -> BatchSchedule:
+        parts = tuple(map(Part, range(len(shards.n_rows))))
+        n_together = self.shards_per_round or max(len(parts), 1)
+        return BatchSchedule(parts, n_joint=1, n_together=n_together)
 
     def _warn_of_narrow_nodes(self, X):
         """Warn of narrow nodes; rows of lazy blocks are not searched for copies."""

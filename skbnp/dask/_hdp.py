@@ -17,11 +17,11 @@ from skbnp.estimators._base import drop_empty
 from skbnp.estimators._hdp import REMEMBERED
 from skbnp.inference.executor import Executor, Run
 from skbnp.inference.memory import NOTHING, RunningAverage
-from skbnp.inference.schedules import OnlineSchedule
+from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.inference.shards import Shards
 from skbnp.metrics import split_tokens
 from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, ShardCorpus, Survey
-from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule, n_blocks
+from skbnp.models.hdp.shard_schedules import BlockSchedule, n_blocks, parts_of
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_documents, feature_names_of
 
@@ -244,7 +244,7 @@ class HDP(ShardedMixin, LocalHDP):
 
     def _fit_schedule(self, posterior, corpus, n_forgetting):
         if self.learning_method == "batch":
-            return WholeSchedule(corpus.sizes)
+            return BatchSchedule(parts_of(corpus.sizes))
         schedule = self._schedule(posterior, corpus, n_forgetting=n_forgetting)
         return schedule.remembering(REMEMBERED)
 

@@ -18,7 +18,7 @@ from skbnp.estimators._variational import BoundMixin, VariationalEstimator
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.posterior import Lineage, per_token
 from skbnp.inference.protocols import NO_MOVES
-from skbnp.inference.schedules import ShardSchedule, even_limits
+from skbnp.inference.schedules import BatchSchedule, Part, even_limits
 from skbnp.inference.shards import LocalShards, Shards
 from skbnp.inference.trials import adopt
 from skbnp.models.dependent_trees.assignments import Assigned, assign_rows
@@ -408,9 +408,9 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
         is_lasting = not files_of(self)
         return LocalShards(blocks, n_columns, executor.map, is_lasting=is_lasting)
 
-    def _rounds(self, shards) -> ShardSchedule:
+    def _rounds(self, shards) -> BatchSchedule:
         """Return the schedule: all shards, then an update after each."""
-        return ShardSchedule(len(shards.n_rows), 1)
+        return BatchSchedule(tuple(map(Part, range(len(shards.n_rows)))), n_joint=1)
 
     def _n_further_passes(self, rows) -> int:
         return self.max_iter * (len(rows.epochs) - 1)

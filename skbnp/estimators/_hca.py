@@ -487,7 +487,7 @@ class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstim
         if goes_on:
             _put_in_frame(posterior, rows)
         self._warn_of_cost(*rows.shape)
-        schedule, corpus = BatchSchedule(len(rows)), Corpus(rows)
+        schedule, corpus = BatchSchedule.of_rows(len(rows)), Corpus(rows)
         return Learner(posterior, corpus, schedule, local_step, RowCache(), edits)
 
     def _warn_of_cost(self, n_rows: int, n_features: int) -> None:

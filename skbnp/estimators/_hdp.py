@@ -706,7 +706,7 @@ class HDP(VariationalTopicModel):
     def _fit_schedule(self, posterior, corpus, n_forgetting) -> schedules.Schedule:
         """Return the schedule of a fit: online, or all documents at once."""
         if self.learning_method == "batch":
-            return schedules.BatchSchedule(corpus.n_docs)
+            return schedules.BatchSchedule.of_rows(corpus.n_docs)
         if self.learning_method == "memoized":
             return self._schedule(posterior, corpus, reshuffle=False)
         schedule = self._schedule(posterior, corpus, n_forgetting=n_forgetting)

@@ -490,7 +490,7 @@ class NestedHDP(CountModel):
     def _fit_schedule(self, posterior, counts) -> Schedule:
         """Return the schedule of a fit: online, or all documents at once."""
         if self.learning_method == "batch":
-            return BatchSchedule(counts.shape[0])
+            return BatchSchedule.of_rows(counts.shape[0])
         schedule: OnlineSchedule = self._schedule(posterior, Corpus(counts))
         if self.learning_method == "memoized":
             return replace(schedule, reshuffle=False)

@@ -309,7 +309,9 @@ class StickBreakingHDP(VariationalTopicModel):
         return Learner(
             posterior,
             corpus,
-            BatchSchedule(n_docs) if is_batch else self._schedule(posterior, corpus),
+            BatchSchedule.of_rows(n_docs)
+            if is_batch
+            else self._schedule(posterior, corpus),
             local_step,
             RunningAverage(DocumentStarts() if is_batch else NOTHING),
             warm_up=0 if goes_on else self.warm_up * n_docs,

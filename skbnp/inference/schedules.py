@@ -75,62 +75,44 @@ class Schedule(ABC):
 
 @dataclass(frozen=True, slots=True)
 class BatchSchedule(Schedule):
-    """All documents, then one update (Eq. (5) of Bryant and Sudderth 2012).
+    """All parts, then one update (Eq. (5) of Bryant and Sudderth 2012).
 
     Parameters
     ----------
-    n_rows, n_parts : int
-        Documents, and parts of consecutive ones of about equal number.
+    parts : tuple of Part
     scale : float
         Documents behind each.
     n_joint : float
         First passes after which the globals are updated once; in later ones they are
-        after each part.
+        after each `n_together` parts.
+    n_together : int
     """
 
-    n_rows: int
-    n_parts: int = 1
+    parts: tuple[Part, ...]
     scale: float = 1.0
     n_joint: float = np.inf
+    n_together: int = 1
 
-    def one_pass(self, number: int) -> Iterator[Round]:
-        """Yield the rounds of one pass over the data."""
-        if self.n_rows == 0:
-            return
-        limits = even_limits(self.n_rows, self.n_parts)
-        parts = tuple(
-            Part(place, np.arange(begin, end))
-            for place, (begin, end) in enumerate(pairwise(limits))
-        )
-        joint = [parts] if number < self.n_joint else [(part,) for part in parts]
-        for together in joint:
-            yield Round(together, step=1.0, scale=self.scale)
-
-
-@dataclass(frozen=True, slots=True)
-class ShardSchedule(Schedule):
-    """Shards by number, some for each update; the first pass is one update.
-
-    Parameters
-    ----------
-    n_shards, shards_per_round : int
-        Shards, and at most how many are updated with the same globals.
-    """
-
-    n_shards: int
-    shards_per_round: int
+    @classmethod
+    def of_rows(
+        cls, n_rows: int, n_parts: int = 1, scale: float = 1.0, n_joint: float = np.inf
+    ) -> "BatchSchedule":
+        """Return the schedule of parts of consecutive rows, of about equal number."""
+        limits = pairwise(even_limits(n_rows, n_parts if n_rows else 0))
+        parts = (Part(at, np.arange(*ends)) for at, ends in enumerate(limits))
+        return cls(tuple(parts), scale, n_joint)
 
     @property
     def n_rounds(self) -> int:
-        """Number of updates of a pass, except the first pass."""
-        return -(-self.n_shards // self.shards_per_round)
+        """Number of updates of a pass, except the first ones."""
+        return -(-len(self.parts) // self.n_together)
 
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
-        parts = tuple(map(Part, range(self.n_shards)))
-        size = self.shards_per_round if number else max(self.n_shards, 1)
-        for begin in range(0, self.n_shards, size):
-            yield Round(parts[begin : begin + size], step=1.0, scale=1.0)
+        n_parts = len(self.parts)
+        size = self.n_together if number >= self.n_joint else max(n_parts, 1)
+        for begin in range(0, n_parts, size):
+            yield Round(self.parts[begin : begin + size], 1.0, self.scale)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from skbnp.inference.memory import (
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, Moves
-from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, ShardSchedule
+from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Part
 from skbnp.inference.shards import Broadcast
 from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_slices.chain_state import TreeChainState
@@ -67,7 +67,7 @@ from skbnp.models.hdp.outliers import Outliers, Proposal
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, Sent, ShardCorpus
-from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule
+from skbnp.models.hdp.shard_schedules import Block, BlockSchedule
 from skbnp.models.hdp.shard_tasks import Cut
 from skbnp.models.hdp.stream_trials import PausedTrials, StreamTrials
 from skbnp.models.hdp_franchise.chain import FranchiseState
@@ -207,9 +207,9 @@ register(
 )
 register("batch-schedule/1", BatchSchedule)
 register("online-schedule/1", OnlineSchedule)
-register("shard-schedule/1", ShardSchedule)
 register("block-schedule/1", BlockSchedule)
-register("whole-schedule/1", WholeSchedule)
+register("part/1", Part)
+register("block/1", Block)
 register("document-weights/1", DocumentWeights)
 register("block-weights/1", BlockDocumentWeights)
 register("cut/1", Cut)

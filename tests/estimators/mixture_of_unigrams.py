@@ -158,7 +158,7 @@ class MixtureOfUnigrams(VariationalTopicModel):
     def _make_learner(self, posterior, around, goes_on):
         (counts, local_step), corpus = around, Corpus(around[0])
         is_batch = self.learning_method == "batch"
-        batch = BatchSchedule(counts.shape[0])
+        batch = BatchSchedule.of_rows(counts.shape[0])
         schedule = batch if is_batch else self._schedule(posterior, corpus)
         return Learner(posterior, corpus, schedule, local_step, RunningAverage())
 

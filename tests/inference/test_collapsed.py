@@ -181,7 +181,8 @@ def test_one_batch_is_batch_learning(X):
         N_DOCS, N_DOCS, 0.0, 0.6, None, total_samples=N_DOCS, reshuffle=False
     )
     one, other = (
-        passes(incremental(X, rounds), 5) for rounds in (BatchSchedule(N_DOCS), whole)
+        passes(incremental(X, rounds), 5)
+        for rounds in (BatchSchedule.of_rows(N_DOCS), whole)
     )
     assert_same(one.posterior, other.posterior)
     assert_same(one.cache.memos, other.cache.memos)

@@ -254,7 +254,7 @@ def test_one_batch_is_batch_learning(seed):
     """The same bits: the same rows in the same order, step and scale one."""
     traces = []
     for schedule in (
-        BatchSchedule(24),
+        BatchSchedule.of_rows(24),
         OnlineSchedule(24, 24, 0.0, 0.6, None, total_samples=24, reshuffle=False),
     ):
         one = learner(np.random.default_rng(seed), 6)

@@ -52,7 +52,7 @@ def learned(posterior, X, moves):
     learner = Learner(
         posterior,
         Corpus(X),
-        BatchSchedule(0),
+        BatchSchedule.of_rows(0),
         LOCAL_STEP,
         RunningAverage(),
         PrintedMoves(moves),

@@ -100,7 +100,7 @@ def test_minibatches_are_few_and_of_equal_size(batch_size):
 
 
 def test_batches_are_joint_in_the_first_passes():
-    schedule = BatchSchedule(23, 5, scale=2.0, n_joint=2)
+    schedule = BatchSchedule.of_rows(23, 5, scale=2.0, n_joint=2)
     for number, n_rounds in enumerate([1, 1, 5, 5]):
         result = rounds(schedule, number)
         assert len(result) == n_rounds
@@ -145,7 +145,7 @@ def test_stream_of_known_length_scales_by_it():
 
 
 def test_batch_pass_is_one_round_of_all_rows_that_forgets_the_old_totals():
-    (round,) = BatchSchedule(7).one_pass(3)
+    (round,) = BatchSchedule.of_rows(7).one_pass(3)
     np.testing.assert_array_equal(round.rows, np.arange(7))
     assert (round.step, round.scale) == (1.0, 1.0)
 

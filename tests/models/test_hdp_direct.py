@@ -246,7 +246,7 @@ def ascent(rng, learn, n_passes=8):
     posterior.state = replace(posterior.state, corpus_concentration=1.0)
     corpus = Corpus(sp.csr_array(counts))
     local_step = DocumentLocalStep(EXACT, Executor(1), DocumentStep)
-    schedule = BatchSchedule(corpus.n_docs)
+    schedule = BatchSchedule.of_rows(corpus.n_docs)
     learner = Learner(posterior, corpus, schedule, local_step, MeanFieldCache())
     trace = []
     for _ in range(n_passes):

@@ -18,7 +18,7 @@ from skbnp.inference.memory import NOTHING, DocumentWeights, RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import FIRST_VISIT, DocumentLocalStep, LocalStop, Visit
-from skbnp.inference.schedules import OnlineSchedule, Part
+from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Part
 from skbnp.inference.shards import LocalShards, ProcessCache, add_up, whole_sum
 from skbnp.models.hdp import held_out
 from skbnp.models.hdp.collapsed_local import CollapsedStep
@@ -30,7 +30,7 @@ from skbnp.models.hdp.moves.held_out import EndUnused
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, ShardCorpus, Survey
-from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule
+from skbnp.models.hdp.shard_schedules import BlockSchedule, parts_of
 from skbnp.models.hdp.shard_tasks import ChangedWords
 from skbnp.utils.plain import from_plain, to_plain
 
@@ -177,7 +177,7 @@ def test_bits_do_not_depend_on_threads(X, model, step):
     with ThreadPoolExecutor(3) as pool, Executor(1) as executor:
         for run in (map, pool.map):
             corpus = corpus_of(X, run=run)
-            (round,) = WholeSchedule(corpus.sizes).one_pass(0)
+            (round,) = BatchSchedule(parts_of(corpus.sizes)).one_pass(0)
             (local_stats,) = corpus.update_local(
                 DocumentLocalStep(STOP, executor, step),
                 posterior,
@@ -224,7 +224,7 @@ def test_held_out_documents_are_not_learned_from(X):
     posterior = posterior_of(CollapsedHDP, X)
     with Executor(1) as executor:
         local_step = DocumentLocalStep(STOP, executor, CollapsedStep)
-        (round,) = WholeSchedule(held.train.sizes).one_pass(0)
+        (round,) = BatchSchedule(parts_of(held.train.sizes)).one_pass(0)
         (local_stats,) = held.train.update_local(
             local_step, posterior, round, [FIRST_VISIT] * len(round.parts)
         )

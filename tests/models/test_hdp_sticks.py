@@ -57,7 +57,7 @@ def batch_learner(posterior, X, stop, executor):
     """Passes whose documents start from where they ended."""
     local_step = DocumentLocalStep(stop, executor, TableStep)
     memory = RunningAverage(DocumentStarts())
-    schedule = BatchSchedule(X.shape[0])
+    schedule = BatchSchedule.of_rows(X.shape[0])
     return Learner(posterior, Corpus(X), schedule, local_step, memory)
 
 

@@ -95,22 +95,12 @@ class BlockSchedule(Schedule):
         return replace(self, steps=self.steps.reset())
 
 
-@dataclass(frozen=True, slots=True)
-class WholeSchedule(Schedule):
-    """All blocks of all shards, then one update, as by a `BatchSchedule`."""
-
-    sizes: Ints  # (n_shards, n_blocks) documents of each block
-
-    def one_pass(self, number: int) -> Iterator[Round]:
-        """Yield the round of one pass over the data."""
-        parts = parts_of(self.sizes, np.ndindex(*self.sizes.shape))
-        if parts:
-            yield Round(parts, step=1.0, scale=1.0)
-
-
-def parts_of(sizes: Ints, chosen: Iterable[tuple[int, ...]]) -> tuple[Block, ...]:
-    """Return the non-empty blocks among the chosen (shard, place)."""
+def parts_of(
+    sizes: Ints, chosen: Iterable[tuple[int, ...]] | None = None
+) -> tuple[Block, ...]:
+    """Return the non-empty blocks among the chosen (shard, place), or of all."""
     n_blocks = sizes.shape[1]
+    chosen = np.ndindex(*sizes.shape) if chosen is None else chosen
     return tuple(
         Block(int(shard * n_blocks + place), shard=shard, place=place, size=size)
         for shard, place in chosen

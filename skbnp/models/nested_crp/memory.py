@@ -125,7 +125,7 @@ class TreeCorpus(Corpus):
 
     def schedule(self, n_joint: float = np.inf) -> BatchSchedule:
         """Return a schedule of passes over the parts, see `BatchSchedule`."""
-        return BatchSchedule(self.n_docs, len(self.parts), self.scale, n_joint)
+        return BatchSchedule.of_rows(self.n_docs, len(self.parts), self.scale, n_joint)
 
     def documents(self, part: Part) -> sp.csr_array:
         """Counts of a part."""

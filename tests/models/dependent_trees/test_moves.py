@@ -18,7 +18,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import NO_MOVES
-from skbnp.inference.schedules import ShardSchedule, even_limits
+from skbnp.inference.schedules import BatchSchedule, Part, even_limits
 from skbnp.inference.shards import LocalShards
 from skbnp.inference.trials import WAIT, Rejections
 from skbnp.models.dependent_trees.bound import stick_evidence
@@ -128,7 +128,8 @@ def epoch_learner(
     posterior, shards, others, moves=NO_MOVES, run=map, shards_per_round=1
 ):
     """Learner of one part after the other."""
-    schedule = ShardSchedule(len(shards.n_rows), shards_per_round)
+    parts = tuple(map(Part, range(len(shards.n_rows))))
+    schedule = BatchSchedule(parts, n_joint=1, n_together=shards_per_round)
     return EpochLearner(
         posterior,
         ShardCorpus(shards),

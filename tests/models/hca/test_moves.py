@@ -45,7 +45,7 @@ def begin(X, n_levels=3, *, seed=0, max_components=np.inf, moves=MOVES, tol=1e-5
         max_components=max_components,
     )
     edits = NO_MOVES if moves is None else ComponentEdits(moves, tol)
-    schedule, local_step = BatchSchedule(len(X)), RowLocalStep(SERIAL)
+    schedule, local_step = BatchSchedule.of_rows(len(X)), RowLocalStep(SERIAL)
     return Learner(posterior, Corpus(X), schedule, local_step, RowCache(), edits)
 
 

@@ -366,7 +366,7 @@ class StreamEdits(CountingMoves):
         others: Stats | None = None,
     ) -> Posterior:
         """Learn a tree from the given rows, as `fit` does; return its posterior."""
-        rows, schedule = Corpus(X), BatchSchedule(len(X))
+        rows, schedule = Corpus(X), BatchSchedule.of_rows(len(X))
         cache = RowCache(scale, others)
         inner = Learner(posterior, rows, schedule, learner.local_step, cache, edits)
         learn_by_moves(inner, MOST_PASSES)
