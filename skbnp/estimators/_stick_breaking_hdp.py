@@ -15,9 +15,10 @@ from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.memory import NOTHING, DocumentStarts, RunningAverage
-from skbnp.inference.protocols import Corpus, StepInput
+from skbnp.inference.protocols import NO_MOVES, Corpus, StepInput
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp_sticks.local import Tables, TableStep
+from skbnp.models.hdp_sticks.merges import BoundMerges
 from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
 from skbnp.rows.batch import Batch
 from skbnp.utils.typing import MatrixLike
@@ -62,8 +63,8 @@ class StickBreakingHDP(VariationalTopicModel):
         topics a document can mix.
     learning_method : {"online", "batch"}, default="online"
         "online": one update per minibatch, with decreasing steps (Eqs. (22) to (28) of
-        [1]_); for streams and large corpora. "batch": one update per pass, whose bound
-        does not fall after the warm-up.
+        [1]_); for streams and large corpora. "batch": one update per pass, and merges
+        of topics of similar words; the bound does not fall after the warm-up.
     doc_concentration : float, default=1.0
         Concentration of the sticks of a document (alpha), in [1e-100, 1e10]; larger
         values spread it over more tables. The value that the first fit starts from.
@@ -131,7 +132,7 @@ class StickBreakingHDP(VariationalTopicModel):
     topic_weights_ : ndarray of shape (n_components_,)
         Expected corpus-level weights E[beta_k]; they sum to one.
     n_components_ : int
-        Number of topics: `max_components`, less those merged or dropped by hand.
+        Number of topics: `max_components`, less those merged or dropped.
     component_ids_ : ndarray of shape (n_components_,)
         The number of each topic, which it keeps for life and by which summaries,
         figures, `get_feature_names_out` and edits refer to it.
@@ -152,7 +153,7 @@ class StickBreakingHDP(VariationalTopicModel):
     history_ : dict of lists
         One entry per update (minibatch or batch pass): `step`, `seconds` (elapsed wall
         time), `n_components`, `elbo` (nats per token; evaluated once per pass of `fit`,
-        nan in between and in `partial_fit`), and counts of moves: none but your edits.
+        nan in between and in `partial_fit`), and counts of moves: merges alone.
         Streams keep 10,000 entries at most, fewer of the older half.
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
@@ -183,9 +184,9 @@ class StickBreakingHDP(VariationalTopicModel):
     >>> from skbnp import StickBreakingHDP
     >>> from skbnp.datasets import make_bars
     >>> X = make_bars(300, random_state=0).data
-    >>> hdp = StickBreakingHDP(30, learning_method="batch", random_state=0).fit(X)
-    >>> hdp.transform(X).shape
-    (300, 30)
+    >>> hdp = StickBreakingHDP(150, learning_method="batch", random_state=0).fit(X)
+    >>> hdp.n_components_ < 150
+    True
     """
 
     _parameter_constraints: dict = {
@@ -314,6 +315,7 @@ class StickBreakingHDP(VariationalTopicModel):
             else self._schedule(posterior, corpus),
             local_step,
             RunningAverage(DocumentStarts() if is_batch else NOTHING),
+            BoundMerges() if is_batch else NO_MOVES,
             warm_up=0 if goes_on else self.warm_up * n_docs,
         )
 

@@ -1,11 +1,11 @@
 """Statistics caches of flat models: running averages, or memoized sums of parts."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -55,6 +55,11 @@ class DocumentStarts(DocumentCache):
         """Record the local parameters of a part for its next local step."""
         for part, result in zip(round.parts, results, strict=True):
             self._starts[part.number] = result.cache
+
+    def change(self, changed: Callable[[Any], object]) -> None:
+        """Replace the start of each part, if any, by what a function returns of it."""
+        for part, start in self._starts.items():
+            self._starts[part] = None if start is None else changed(start)
 
 
 class DocumentWeights(DocumentCache):

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state, resample
 from skbnp.inspection._terms import top_terms
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import members, row_parts, rows_of
+from skbnp.utils.containers import texts_in
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.matching import cosines, matched, unit_rows
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
@@ -928,14 +929,15 @@ def stability(
     (20, True)
     """
     rng = check_random_state(random_state)
-    texts = X if hasattr(X, "shape") else list(X)
-    fits = []
+    rows = X if hasattr(X, "shape") else list(X)
+    texts = texts_in(rows)
+    documents, fits = rows if texts is None else texts, []
     for seed in rng.randint(SEEDS, size=n_fits).tolist():
         other = clone(estimator)
         names = other.get_params()
         seeds = [name for name in names if name.split("__")[-1] == "random_state"]
         other.set_params(**dict.fromkeys(seeds, seed))
-        fits.append(other.fit(_sampled(texts, resampling, seed)))
+        fits.append(other.fit(_sampled(documents, resampling, seed)))
     levels = min_recurrence, min_similarity, merge_similarity
     settings = Settings(*levels, random_state=rng)
     return Stability(

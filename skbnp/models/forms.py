@@ -74,6 +74,7 @@ from skbnp.models.hdp_franchise.chain import FranchiseState
 from skbnp.models.hdp_franchise.model import Concentrations, TableAssignments
 from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.models.hdp_sticks.local import Tables
+from skbnp.models.hdp_sticks.merges import BoundMerges
 from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
 from skbnp.models.nested_crp.local import DocPaths
 from skbnp.models.nested_crp.memory import PathCache, TreeCorpus
@@ -173,6 +174,7 @@ register("no-moves/1", Moves)
 register("prune-unused/1", EndUnused)
 register("learn-burstiness/1", LearnBurstiness)
 register("printed-moves/1", PrintedMoves)
+register("bound-merges/1", BoundMerges)
 register("rejections/1", Rejections)
 register("tree-edits/1", TreeEdits)
 register("online-tree-edits/1", OnlineTreeEdits)

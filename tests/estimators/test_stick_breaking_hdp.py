@@ -10,6 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from checks.long import along_diagonal
 from skbnp import StickBreakingHDP
 from skbnp.metrics import held_out_log_likelihood, split_tokens
+from skbnp.models.hdp_sticks.merges import BoundMerges
+from skbnp.utils.matching import cosines
 
 METHODS = pytest.mark.parametrize("method", ["batch", "online"])
 
@@ -23,6 +25,11 @@ def quiet_fit(model, X):
 def make(method="batch", **changes):
     settings = {"max_iter": 8, "batch_size": 100, "random_state": 0}
     return StickBreakingHDP(25, 8, learning_method=method, **(settings | changes))
+
+
+@pytest.fixture
+def without_merges(monkeypatch):
+    monkeypatch.setattr(BoundMerges, "end_pass", lambda *args: True)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +162,7 @@ def test_another_truncation_of_documents_leaves_the_bound_that_it_was(X):
     assert hdp.doc_components(X[:3])[0].shape == (3, 40)
 
 
-def test_weights_that_vanish_far_down_the_sticks_predict():
+def test_weights_that_vanish_far_down_the_sticks_predict(without_merges):
     X = np.kron(np.eye(2), np.full((20, 6), 3.0))
     hdp = StickBreakingHDP(
         33,
@@ -168,3 +175,47 @@ def test_weights_that_vanish_far_down_the_sticks_predict():
     assert hdp.topic_weights_.min() == 0.0
     # Better than a guess, log(1 / 12), and near the truth, log(1 / 6).
     assert -1.9 < hdp.score(X) < np.log(1 / 6) + 0.1
+
+
+# Merges -------------------------------------------------------------------------------
+
+
+def planted(seed, n_docs=120):
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(96, 0.15), 5)
+    shares = rng.dirichlet(np.full(5, 0.6), n_docs)
+    sizes = rng.integers(150, 600, n_docs)
+    return rng.multinomial(sizes, shares @ topics).astype(float), topics
+
+
+def test_batch_learning_merges_parts_of_a_topic(seed):
+    """150 topics begin from 120 documents: parts of five remain without merges."""
+    X, topics = planted(seed)
+    hdp = StickBreakingHDP(learning_method="batch", tol=0, random_state=0).fit(X)
+    assert hdp.n_active_components_ <= 20
+    assert cosines(hdp.components_, topics).max(axis=0).min() > 0.85
+    kinds = [entry.kind for entry in hdp.lineage_]
+    assert hdp.n_components_ == 150 - kinds.count("merge")
+    elbo = np.array(hdp.history_["elbo"])[5:]
+    assert (np.diff(elbo) >= -1e-9 * np.abs(elbo[1:])).all()
+
+
+def test_parts_of_a_topic_remain_without_merges(without_merges, seed):
+    X, _ = planted(seed)
+    hdp = StickBreakingHDP(learning_method="batch", random_state=0).fit(X)
+    assert hdp.n_components_ == 150
+    assert hdp.n_active_components_ > 40
+
+
+def test_known_topics_are_not_merged(seed):
+    X, topics = planted(seed)
+    prior = np.vstack([0.01 + 50.0 * topics[:1], 0.01 + 50.0 * topics[:1]])
+    hdp = StickBreakingHDP(
+        20, topic_word_prior=prior, learning_method="batch", random_state=0
+    ).fit(X)
+    assert {0, 1} <= set(hdp.component_ids_.tolist())
+    merged = [
+        one for entry in hdp.lineage_ if entry.kind == "merge" for one in entry.parents
+    ]
+    assert merged
+    assert not {0, 1} & set(merged)

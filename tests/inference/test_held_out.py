@@ -523,10 +523,12 @@ def test_one_document_decides_nothing():
     assert compare(usual, np.zeros(20), n_tokens).mean == usual.mean() / 100.0
 
 
-def test_topics_of_one_document_are_joined():
+@pytest.mark.parametrize("n_shared", [0, 12])
+def test_topics_of_one_document_are_joined(n_shared):
+    """Not those that a near copy of it has, too."""
     X = np.zeros((31, 12))
     X[:30, :6] = np.random.default_rng(0).poisson(4.0, (30, 6))
-    X[30, 6:] = 30.0
+    X[30, 6:], X[29, 6:] = 30.0, n_shared
     topics = np.full((12, 3), 1e-3)
     topics[:6, 0], topics[6:9, 1], topics[9:, 2] = 120.0, 30.0, 30.0
     model = CollapsedHDP(learn_concentrations=False, learn_topic_prior=False)
@@ -535,6 +537,7 @@ def test_topics_of_one_document_are_joined():
     stats = model.start(state, WordTopics(topics))
     posterior = HDPPosterior(model, state, stats, np.arange(3), log, seed_entropy=0)
     corpus = Corpus(sp.csr_array(X))
-    assert moves.join_topics_of_one_document(posterior, corpus, Executor(1)) == 1
-    assert posterior.state.n_components == 2
+    n_joined = moves.join_topics_of_one_document(posterior, corpus, Executor(1))
+    assert n_joined == (1 if n_shared == 0 else 0)
+    assert posterior.state.n_components == 3 - n_joined
     assert moves.join_topics_of_one_document(posterior, corpus, Executor(1)) == 0

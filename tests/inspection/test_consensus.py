@@ -217,6 +217,9 @@ def test_fits_have_seeds_and_documents_of_their_own():
     assert seeds[0] != seeds[1]
     assert seeds == [fit[-1].random_state for fit in again.estimators]
     assert_array_equal(result.agreement, again.agreement)
+    for column in (pd.Index(texts), pd.Series(texts, index=range(120, 0, -1))):
+        other = stability(pipeline, column, 2, resampling="bootstrap")
+        assert_array_equal(result.agreement, other.agreement)
     bars = make_bars(60, random_state=0).data
     frame = pd.DataFrame(sp.csr_array(bars).toarray()).add_prefix("w")
     fits = stability(HDP(4, max_iter=3), frame, 2).estimators

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import betaln, gammaln, logsumexp, psi
+from scipy.special import betaln, gammaln, logsumexp, psi, xlogy
 
 from reference import hdp_sticks as reference
 from skbnp.components.statistics import stochastic_update
@@ -28,6 +28,7 @@ from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp_sticks.local import Tables, TableStep
 from skbnp.models.hdp_sticks.model import StickHDP, StickState
 from skbnp.rows.batch import Batch
+from skbnp.utils.arrays import rows_of
 
 EXACT = LocalStop(300, 1e-8)
 TABLES = 4
@@ -192,7 +193,8 @@ def test_visits_do_not_depend_on_parts_or_blocks(seed, monkeypatch):
         expected.topic_words.values.toarray(),
         rtol=1e-12,
     )
-    assert len(parts.cache) > 1
+    batch = Batch.from_counts(sp.csr_array(counts), posterior.state.n_components)
+    assert len(list(batch.parts(7))) > 1
 
 
 # Sticks -------------------------------------------------------------------------------
@@ -380,3 +382,66 @@ def test_merged_tables_and_words_add_up(seed):
     tables[3] += tables[1]
     assert_array_equal(global_stats.tables, tables[order])
     assert_array_equal(state.tables, tables[order])
+
+
+def pair_bound(visited, pair, state):
+    """Words, tables and weights of the bound by the twin, with two topics as one."""
+    source, target = pair
+    for phi in visited.phis:
+        phi[:, target] += phi[:, source]
+    visited.phis = [np.delete(phi, source, axis=1) for phi in visited.phis]
+    tables = sum(phi.sum(axis=0) for phi in visited.phis)
+    gamma, eta = state.corpus_concentration, state.topic_word_prior
+    topics = reference.topic_counts(visited.counts, visited.zetas, visited.phis)
+    order = np.argsort(-tables, kind="stable")
+    u, v = reference.corpus_sticks(tables[order], gamma)
+    value = reference.corpus_stick_terms(gamma, u, v)
+    value += (gammaln(eta + topics) - gammaln(eta)).sum()
+    whole = eta * topics.shape[1]
+    value -= (gammaln(whole + topics.sum(axis=1)) - gammaln(whole)).sum()
+    value += tables[order] @ reference.log_weights(u, v)
+    value -= sum(reference.plogp(phi) for phi in visited.phis)
+    return value
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_gain_of_a_merge_is_a_bound_of_that_of_the_twin(alike, seed):
+    """Lower by the entropy of tables that two topics share, and by no more."""
+    rng = np.random.default_rng([seed, alike])
+    posterior, pair = make_posterior(rng), (1, 3)
+    if alike:
+        words = posterior.global_stats.topic_words.dense()
+        words[:, 3] = words[:, 1]
+        posterior.global_stats.topic_words = WordTopics(words)
+    visited = Visited(posterior, make_counts(rng))
+    global_stats, state = fitted_global_stats(posterior, visited.result)
+    model = posterior.model
+    terms = model.objective(state, global_stats)
+    before = sum(terms[name] for name in ("words", "tables", "weights"))
+    found = model.merge_gains(state, global_stats, [pair, (0, 2)])
+    lost = sum(
+        reference.plogp(phi[:, 1] + phi[:, 3]) - reference.plogp(phi[:, [1, 3]])
+        for phi in visited.phis
+    )
+    one, other = global_stats.tables[list(pair)]
+    most = xlogy(one + other, one + other) - xlogy(one, one) - xlogy(other, other)
+    assert 0.0 <= lost <= most
+    exact = pair_bound(visited, pair, state) - before
+    assert_allclose(found[0], exact + lost - most, rtol=1e-8, atol=1e-7)
+    assert found[0] != pytest.approx(found[1])
+
+
+def test_tables_of_some_documents_and_of_merged_topics(seed):
+    rng = np.random.default_rng(seed)
+    tables = Visited(make_posterior(rng), make_counts(rng)).result.cache
+    columns = np.array([0, 1, 2, 1, 3])
+    joined = tables.with_columns(columns)
+    parts = [joined.of_documents(slice(*rows)) for rows in ((0, 5), (5, 5), (5, 14))]
+    again = Tables.joined(parts)
+    for name in ("limits", "tokens", "served", "topics", "phi"):
+        assert_array_equal(getattr(again, name), getattr(joined, name))
+    expected = np.zeros((len(tables.tokens), 4))
+    np.add.at(expected, (rows_of(tables.served), columns[tables.topics]), tables.phi)
+    found = sp.csr_array((joined.phi, joined.topics, joined.served), expected.shape)
+    assert_allclose(found.toarray(), expected)
+    assert (np.diff(parts[2].limits) > 0).any()

@@ -43,6 +43,33 @@ class Tables:
             joined(parts, "zeta"),
         )
 
+    def of_documents(self, rows: slice) -> "Tables":
+        """Return the tables of adjacent documents, without zeta."""
+        limits = self.limits[rows.start : rows.stop + 1]
+        tables = slice(limits[0], limits[-1])
+        served = self.served[limits[0] : limits[-1] + 1]
+        entries = slice(served[0], served[-1])
+        return Tables(
+            limits - limits[0],
+            self.tokens[tables],
+            served - served[0],
+            self.topics[entries],
+            self.phi[entries],
+            np.zeros(0),
+        )
+
+    def with_columns(self, columns: Ints) -> "Tables":
+        """Return tables whose topic k is in column `columns[k]`; equal ones add up."""
+        served = sp.csr_array(
+            (self.phi, columns[self.topics], self.served),
+            shape=(len(self.tokens), columns.max() + 1),
+            copy=True,
+        )
+        served.sum_duplicates()
+        topics = served.indices.astype(np.int32)
+        limits = served.indptr.astype(np.intp)
+        return replace(self, served=limits, topics=topics, phi=served.data)
+
     def by_document(self, n_tables: int) -> Array:
         """Expected tokens of tables n_jt, (n_docs, T)."""
         rows, values = rows_of(self.limits), np.zeros((len(self.limits) - 1, n_tables))
@@ -58,7 +85,7 @@ class TableStep:
     log_beta: Array  # (K,)
     concentration: float
     n_tables: int
-    remembered: list[Tables] | None  # by block, to start from
+    remembered: Tables | None  # to start from
     stop: LocalStop
 
     @classmethod
@@ -88,7 +115,7 @@ class TableStep:
         sums, entropy, result = sp.csr_array(shape), 0.0, list[Tables]()
         for part in batch.parts(PART_SIZE):
             first = len(result)
-            result += self.visit(part.blocks, executor, first)
+            result += self.visit(part.blocks, executor)
             tables = Tables.joined(result[first:])
             entropy += _entropy(part, tables)
             sums = sums + _sum_words(part, tables, shape[1], executor)
@@ -102,15 +129,16 @@ class TableStep:
             (tables.topics, tables.phi),
             entropy,
         )
-        return Collected(stats, batch.n_tokens, [], cache=result)
+        return Collected(stats, batch.n_tokens, [], cache=tables)
 
-    def visit(
-        self, blocks: list[Block], executor: Executor, first: int = 0
-    ) -> Iterator[Tables]:
-        """Run the local step block by block, from the block number `first` on."""
+    def visit(self, blocks: list[Block], executor: Executor) -> Iterator[Tables]:
+        """Run the local step block by block."""
         starts: list[Tables | None] = [None] * len(blocks)
         if self.remembered is not None:
-            starts[:] = self.remembered[first : first + len(blocks)]
+            for place, block in enumerate(blocks):
+                start = self.remembered.of_documents(block.rows)
+                if np.diff(start.limits).max() <= len(self.log_beta):
+                    starts[place] = start  # no document has more tables than topics
         # Another process needs the memory of its block alone.
         step = replace(self, remembered=None)
         return executor.map(step._run, list(zip(blocks, starts, strict=True)))

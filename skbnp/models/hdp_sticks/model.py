@@ -34,7 +34,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, logsumexp, psi
+from scipy.special import betaln, logsumexp, psi, xlogy
 
 from skbnp.components import topics
 from skbnp.components.statistics import WordsT, WordStats
@@ -250,28 +250,54 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         )
         return blended.with_best_last_stick()
 
+    def merged(
+        self, state: StickState, stats: StickStats, pairs: Sequence[tuple[int, int]]
+    ) -> tuple[StickState, StickStats]:
+        """Merge disjoint pairs of topics (source, target) but for their words.
+
+        The tables' entropy is bounded from below: h is concave, so that tables of
+        masses phi' and phi'' of two topics lose at most M h(m' / M) nats, m' the sum of
+        phi', M of both, and h(p) = -p log p - (1 - p) log(1 - p).
+        """
+        sources, targets = np.transpose(pairs)
+        order = remaining(state.n_components, sources)
+        one, other = stats.tables[sources], stats.tables[targets]
+        lost = float((xlogy(one + other, one + other) - xlogy(one, one)).sum())
+        entropy = max(stats.table_entropy - lost + xlogy(other, other).sum(), 0.0)
+        tables, of_sticks = stats.tables.copy(), state.tables.copy()
+        tables[targets] += tables[sources]
+        of_sticks[targets] += of_sticks[sources]
+        stats = replace(stats, tables=tables[order], table_entropy=float(entropy))
+        return replace(state, tables=of_sticks[order], last=-1), stats
+
     def merge(
         self,
         state: StickState,
         global_stats: StickStats,
         pairs: Sequence[tuple[int, int]],
     ) -> tuple[StickState, StickStats]:
-        """Merge pairs of topics (source, target); word counts change in place.
-
-        The tables' entropy is bounded from below: merging two topics of a table loses
-        at most log 2 nats.
-        """
-        sources, targets = np.transpose(pairs)
-        tables = global_stats.tables.copy()
-        tables[targets] += tables[sources]
-        lost = np.log(2.0) * tables[targets].sum()
+        """Merge pairs of topics (source, target); word counts change in place."""
         global_stats.topic_words.merge(pairs)
-        entropy = max(global_stats.table_entropy - lost, 0.0)
-        merged = replace(global_stats, tables=tables, table_entropy=entropy)
-        tables_of_sticks = state.tables.copy()
-        tables_of_sticks[targets] += tables_of_sticks[sources]
-        order = remaining(len(tables_of_sticks), sources)
-        return _columns(replace(state, tables=tables_of_sticks), merged, order)
+        return self.merged(state, global_stats, pairs)
+
+    def merge_gains(
+        self,
+        state: StickState,
+        global_stats: StickStats,
+        pairs: Sequence[tuple[int, int]],
+    ) -> Array:
+        """Rise of the bound, at least, by the merge of each pair alone, nats."""
+        eta, words = state.topic_word_prior, global_stats.topic_words
+        counts, (sources, targets) = words.seen_counts(), np.transpose(pairs)
+        joined = WordTopics(counts[:, sources] + counts[:, targets], words.seen)
+        alone = topics.log_marginal(words, eta)
+        gains = topics.log_marginal(joined, eta) - alone[sources] - alone[targets]
+        none = np.zeros(0)
+        before = sum(self._terms(state, global_stats, none).values())
+        for place, pair in enumerate(pairs):
+            after = self._terms(*self.merged(state, global_stats, [pair]), none)
+            gains[place] += sum(after.values()) - before
+        return gains
 
     def remove(
         self, state: StickState, global_stats: StickStats, gone: Sequence[int]

@@ -52,8 +52,9 @@ ELSEWHERE = 0.01
 #: Held-out tokens that must speak of a topic, or such a share where there are few; or
 #: it is not judged.
 FEWEST_TOKENS, FEWEST_SHARE = 2.0, 0.01
-#: Share of a topic's tokens from which it is of one document.
-OF_ONE = 0.5
+#: Share of a topic's tokens from which it is of one document: by half `reuters395`,
+#: of near copies, loses .004 nats per token, by .9 .001 (planted: 5 or 6 topics by both).
+OF_ONE = 0.9
 #: Numbers that are looked at together: of held-out entries by topics or by pairs of
 #: these, and of words by topics.
 PART_SIZE, WORDS_PART_SIZE = 1 << 17, 1 << 19
