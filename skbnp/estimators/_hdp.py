@@ -219,6 +219,7 @@ class HDP(VariationalTopicModel):
     See Also
     --------
     GibbsHDP : The same model by sampling, with a posterior of the number of topics.
+    reduce_topics : A fit with fewer topics, which are sums of its own.
 
     Notes
     -----

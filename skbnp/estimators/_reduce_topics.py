@@ -120,8 +120,9 @@ def reduce_topics(estimator: EstimatorT, n: int) -> EstimatorT:
     """
     ids, pairs, _ = merges_of(estimator)
     merges = merges_to(n, len(ids), pairs)
-    reduced = copy.copy(fitted_model(estimator))._merge_all(merges)
-    whole = unwrap(estimator)
+    whole: Any = unwrap(estimator)
+    model: Any = fitted_model(estimator)
+    reduced = copy.copy(model)._merge_all(merges)
     if not hasattr(whole, "steps"):
         return reduced
     result = copy.copy(whole)

@@ -191,7 +191,7 @@ def topic_path(estimator: Any, X: Any = None) -> TopicPath:
     sizes = len(ids) - np.arange(len(pairs) + 1)
     scored, scores, share = sizes[:0], np.zeros((0, 2)), 0.0
     if X is not None:
-        model = read.fitted_model(estimator)
+        model: Any = read.fitted_model(estimator)
         rows = read.model_rows(estimator, read.documents_of(X))
         counts = check_counts(rows, whom="topic_path")
         if not counts.sum() > 0.0:

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
-from skbnp import HDP, GibbsHDP, StickBreakingHDP, reduce_topics
+from skbnp import HDP, GibbsHDP, StickBreakingHDP, merge_fits, reduce_topics
 from skbnp.datasets import make_bars
 from skbnp.inspection import TopicPathDisplay, topic_path
 from skbnp.metrics import topic_coherence
@@ -89,6 +89,8 @@ def test_documents_of_the_fit_are_recognised(fits, X):
     assert topic_path(fits["HDP"], X[:30]).share_of_fit == 1.0
     assert topic_path(fits["HDP"], X[270:330]).share_of_fit == 0.5
     assert topic_path(fits["HDP"], X[300:]).share_of_fit == 0.0
+    merged = merge_fits([fits["HDP"], fits["HDP"]])  # which knows no documents
+    assert topic_path(merged, X[:30]).share_of_fit == 0.0
 
 
 def test_the_table_has_a_row_for_each_number(path):
