@@ -26,15 +26,19 @@ from skbnp.inspection._displays import (
 from skbnp.inspection._terms import check_shares, top_terms
 from skbnp.trees import Tree
 from skbnp.utils import fitted as read
+from skbnp.utils.arrays import members
 from skbnp.utils.labels import check_after, check_labels, warn_if_few_rows
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.ordering import largest
+from skbnp.utils.typing import Ints
 from skbnp.utils.validation import POSITIVE, UNIT, StrOptions, at_least, validate_params
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
+#: Columns of topics that begin late.
+COLUMNS = "epoch", "topic", "parent", "share", "terms"
 #: Probability that chance alone makes any topic of a frame begin in any epoch.
 CHANCE = 0.05
 
@@ -210,21 +214,18 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
     if not _is_native(estimator):  # a fit has warned before
         check_after(labels.distinct, labels.order)
         warn_if_few_rows([len(of) for of in labels.rows()], labels.distinct)
-    ids = read.topic_numbers(estimator, len(terms))
-    rows_of = labels.rows()
-    n_tokens = np.array([tokens[of].sum(axis=0) for of in rows_of])
-    n_samples = np.array([(tokens[of] >= least).sum(axis=0) for of in rows_of])
+    ids, n = read.topic_numbers(estimator, len(terms)), len(labels.distinct)
+    of_epochs = members(labels.codes, n)
+    n_tokens, n_samples = of_epochs @ tokens, of_epochs @ (tokens >= least)
     shares = n_tokens / np.maximum(n_tokens.sum(axis=1, keepdims=True), 1e-300)
-    squares = np.array([(tokens[of] ** 2).sum(axis=0) for of in rows_of])
-    n_documents = np.array([[len(of)] for of in rows_of])
-    is_new = _begin(n_tokens, shares, squares, n_documents)
-    n = len(labels.distinct)
+    n_documents = np.bincount(labels.codes, minlength=n)[:, None]
+    is_new = _begin(n_tokens, shares, of_epochs @ tokens**2, n_documents)
     columns = {
         "epoch": [label for label in labels.distinct for _ in terms],
         "topic": np.tile(ids, n),
         "n_tokens": n_tokens.ravel(),
         "share": shares.ravel(),
-        "n_samples": n_samples.ravel(),
+        "n_samples": n_samples.ravel().astype(np.intp),
         "is_new": is_new.ravel(),
         "terms": terms * n,
     }
@@ -312,23 +313,33 @@ def emerging_topics(
     import_pandas()
     if X is not None and epochs is None:
         raise ValueError("epochs must have the label of each row of X, got None.")
-    if X is not None and not _is_native(estimator):
+    is_native = X is None or _is_native(estimator)
+    if is_native:
+        frame = _epochs_of_trees(estimator, feature_names, n_terms)
+    else:
         given = estimator, X, epochs, feature_names, n_terms
-        return _beginnings(*given, n_documents, min_samples)
-    frame = _epochs_of_trees(estimator, feature_names, n_terms)
-    records = read.fitted(estimator, "epochs_")
-    result = _new(frame, min_samples)[["epoch", "topic", "parent", "share", "terms"]]
-    documents: list[list[int]] = [[] for _ in range(len(result))]
-    if X is not None:
+        frame, labels, tokens = _epochs_of_rows(*given)
+        place = {name: k for k, name in enumerate(frame["topic"][: tokens.shape[1]])}
+    result = _new(frame, min_samples)
+    result = result[[name for name in COLUMNS if name in result]]
+    if X is None:
+        return result.assign(documents=[[] for _ in range(len(result))])
+    if is_native:
         rows = sp.csr_array(read.model_rows(estimator, X))
         labels = check_labels(epochs, rows.shape[0])
-        rows_of = dict(zip(labels.distinct, labels.rows(), strict=True))
-        for label in result["epoch"].unique():
-            of = rows_of.get(label, np.zeros(0, dtype=np.intp))
-            near = _nearest(rows[of], records[label])
-            for at in np.flatnonzero(result["epoch"] == label):
-                chosen = near[int(result["topic"].iloc[at])][:n_documents]
-                documents[at] = of[chosen].tolist()
+        records = read.fitted(estimator, "epochs_")
+    rows_of = dict(zip(labels.distinct, labels.rows(), strict=True))
+    documents, near = [], dict[Any, dict[int, Ints]]()
+    for label, topic in zip(result["epoch"], result["topic"], strict=True):
+        of = rows_of.get(label, np.zeros(0, dtype=np.intp))
+        if is_native:
+            near[label] = near.get(label) or _nearest(rows[of], records[label])
+            best = near[label][topic][:n_documents]
+        else:
+            own = tokens[of, place[topic]]
+            best = largest(own, n_documents)
+            best = best[own[best] > 0.0]
+        documents.append(of[best].tolist())
     return result.assign(documents=documents)
 
 
@@ -339,22 +350,6 @@ def _new(frame, min_samples):
     places, _ = frame["epoch"].factorize()
     ranked = np.lexsort((frame["topic"], -frame["share"], places))
     return frame.iloc[ranked].reset_index(drop=True)
-
-
-def _beginnings(estimator, X, epochs, feature_names, n_terms, n_documents, min_samples):
-    """Return a frame of the topics that begin after the first epoch of rows."""
-    given = estimator, X, epochs, feature_names, n_terms
-    frame, labels, tokens = _epochs_of_rows(*given)
-    result = _new(frame, min_samples)
-    place = {topic: at for at, topic in enumerate(frame["topic"][: tokens.shape[1]])}
-    rows_of = dict(zip(labels.distinct, labels.rows(), strict=True))
-    documents = []
-    for label, topic in zip(result["epoch"], result["topic"], strict=True):
-        own = tokens[rows_of[label], place[topic]]
-        best = largest(own, n_documents)
-        documents.append(rows_of[label][best[own[best] > 0.0]].tolist())
-    result = result[["epoch", "topic", "share", "terms"]]
-    return result.assign(documents=documents)
 
 
 def _nearest(rows, record):

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.feature_extraction.text import CountVectorizer
 
+from skbnp.inspection._displays import COLOURS as LINES
 from skbnp.inspection._terms import check_shares, doc_counts, doc_prior, transformed
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
@@ -296,17 +297,8 @@ def _fit_block(topics, counts, weights, wanted, docs):
     return (rows.start + entry)[is_listed], of[is_listed], uses[is_listed]
 
 
-#: Of Okabe and Ito, red, green and blue; further topics are grey.
-COLOURS = (
-    (230, 159, 0),
-    (86, 180, 233),
-    (0, 158, 115),
-    (240, 228, 66),
-    (204, 121, 167),
-    (213, 94, 0),
-    (0, 114, 178),
-)
-GREY = (150, 150, 150)
+#: Of topics in turn; further topics are grey.
+COLOURS, GREY = (*LINES, "#F0E442"), "#969696"
 #: Opacity of a word that is of its topic for certain, and of one that is hardly.
 OPAQUE, PALE = 0.6, 0.1
 #: Where sentences end.
@@ -513,11 +505,10 @@ class TopicText:
         return self.to_html()
 
 
-def _background(colour: tuple[int, int, int], probability: float) -> str:
+def _background(colour: str, probability: float) -> str:
     """Return the CSS background of a colour for a probability."""
-    opacity = PALE + (OPAQUE - PALE) * probability
-    red, green, blue = colour
-    return f"background:rgba({red},{green},{blue},{opacity:.2f});border-radius:2px"
+    opacity = round(255 * (PALE + (OPAQUE - PALE) * probability))
+    return f"background:{colour}{opacity:02x};border-radius:2px"
 
 
 def _vectorizer(estimator: Any) -> Any:

@@ -1,5 +1,6 @@
 """Checks of containers of rows before they are converted."""
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -86,48 +87,31 @@ def check_structure(X: MatrixLike, name: str) -> None:
     check_container(X, name)
     if not sp.issparse(X) or X.ndim != 2 or X.format == "dok":
         return
-    if X.format == "dia" and len(X.offsets) != len(X.data):
-        raise ValueError(
-            f"{name} has {len(X.offsets)} offsets for {len(X.data)} diagonals."
-        )
-    if X.format == "lil":
-        for row, (columns, values) in enumerate(zip(X.rows, X.data, strict=False)):
-            if len(columns) != len(values):
-                raise ValueError(
-                    f"{name}: row {row} has {len(columns)} column indices for "
-                    f"{len(values)} values."
-                )
-            _check_index(np.array(columns, np.intp), X.shape[1], name, "column")
-    if X.format in ("dia", "lil"):
-        return
+    kind, parts = _parts_of(X, name)
+    indices = parts[1] if X.format == "coo" else parts[1:]
+    if any(index.dtype.kind not in "iu" for index in indices):
+        raise ValueError(f"{name} must have integers as indices.")
+    try:  # in another container, for a check may change what it is of
+        matrix = kind(parts, shape=X.shape)
+        if hasattr(matrix, "check_format"):
+            matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"{name} is no valid {X.format} matrix: {error}") from None
+
+
+def _parts_of(X: Any, name: str) -> tuple[Any, tuple[Any, ...]]:
+    """Return the class and the arrays of a sparse matrix; of lists, those as CSR."""
     if X.format == "coo":
-        for axis, index in enumerate(X.coords):
-            _check_index(index, X.shape[axis], name, ("row", "column")[axis])
-        return
-    axis = 1 if X.format == "csc" else 0
-    kind = ("row", "column")[axis]
-    block = X.blocksize if X.format == "bsr" else (1, 1)
-    indptr, n_major = X.indptr, X.shape[axis] // block[axis]
-    if indptr.ndim != 1 or indptr.dtype.kind not in "iu":
-        raise ValueError(f"{name}.indptr must hold integers, got {indptr.dtype}.")
-    if len(indptr) != n_major + 1:
-        raise ValueError(
-            f"{name}.indptr must have {n_major + 1} entries, got {len(indptr)}."
-        )
-    if indptr[0] != 0:
-        raise ValueError(f"{name}.indptr must start at 0, got {indptr[0]}.")
-    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
-    if len(falls):
-        raise ValueError(f"{name}.indptr decreases at {kind} {falls[0]}.")
-    if indptr[-1] > min(len(X.indices), len(X.data)):
-        raise ValueError(
-            f"{name}.indptr ends at {indptr[-1]}, beyond the "
-            f"{min(len(X.indices), len(X.data))} stored entries."
-        )
-    minor = ("column", "row")[axis]
-    _check_index(
-        X.indices[: indptr[-1]], X.shape[1 - axis] // block[1 - axis], name, minor
-    )
+        return type(X), (X.data, X.coords)
+    if X.format == "dia":
+        return type(X), (X.data, X.offsets)
+    if X.format != "lil":
+        return type(X), (X.data, X.indices, X.indptr)
+    lengths = [len(columns) for columns in X.rows]
+    if lengths != [len(values) for values in X.data]:
+        raise ValueError(f"{name} must have as many column indices as values.")
+    columns = np.array([*chain.from_iterable(X.rows)], dtype=np.intp)
+    return sp.csr_array, (columns, columns, np.cumsum([0, *lengths]))
 
 
 def check_container(X: MatrixLike, name: str) -> None:
@@ -151,17 +135,6 @@ def check_container(X: MatrixLike, name: str) -> None:
             f"{name} is a lazy {type(X).__name__} of Dask: give an array, "
             f"{name}.compute(), or fit the estimators of skbnp.dask, whose rows stay "
             "where they are."
-        )
-
-
-def _check_index(index: np.ndarray, size: int, name: str, kind: str) -> None:
-    """Raise if an index array has numbers out of range."""
-    if index.dtype.kind not in "iu":
-        raise ValueError(f"{name}: {kind} indices must be integers, got {index.dtype}.")
-    if len(index) and not 0 <= index.min() <= index.max() < size:
-        bad = index[(index < 0) | (index >= size)][0]
-        raise ValueError(
-            f"{name}: {kind} index {bad} is out of range for {size} {kind}s."
         )
 
 
