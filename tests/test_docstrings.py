@@ -27,7 +27,6 @@ SLOW = (
     "skbnp.estimators._hca",
     "skbnp.estimators._nested_crp",
     "skbnp.inspection._over_time",
-    "skbnp.inspection._over_time",
     "skbnp.inspection._compared",
 )
 PUBLIC_MODULES = [
