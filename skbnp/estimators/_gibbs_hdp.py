@@ -184,6 +184,10 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
     takes some 0.1 to 0.2 microseconds per token in a settled chain, memory is about 45
     bytes per token and chain. Only chains run side by side.
 
+    In the burn-in, and in chunks of `partial_fit`, known topics exchange tables with
+    the topics that have twice as many of their words. That is no move of the sampler:
+    it decides which mode later sweeps draw from, and these have none.
+
     Departures from the paper are listed in `doc/derivations/franchise.rst`.
 
     References
@@ -337,6 +341,7 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
             before=before,
             before_is_prior=is_prior,
             known=known,
+            exchange_sweeps=np.inf if burn_in is None else burn_in,
             repeats_from=repeats_from,
         )
 

@@ -168,9 +168,7 @@ SEEDED = {
 }
 
 
-@pytest.mark.parametrize("in_chunks", daily(1, [False, True]))
-@pytest.mark.parametrize("name", daily(1, SEEDED))
-def test_seeded_topics_have_their_documents_whatever_their_order(name, in_chunks):
+def with_rare_seeds():
     """Four words of six topics of 15, rare ones among them."""
     rng = np.random.default_rng(0)
     topics = np.full((6, 90), 0.001)
@@ -180,6 +178,13 @@ def test_seeded_topics_have_their_documents_whatever_their_order(name, in_chunks
     shares = rng.dirichlet(np.full(6, 0.15), 300)
     X = np.array([rng.multinomial(50, share @ topics) for share in shares])
     seeds = {f"t{k}": list(range(15 * k, 15 * k + 4)) for k in range(6)}
+    return seeds, X, shares
+
+
+@pytest.mark.parametrize("in_chunks", daily(1, [False, True]))
+@pytest.mark.parametrize("name", daily(1, SEEDED))
+def test_seeded_topics_have_their_documents_whatever_their_order(name, in_chunks):
+    seeds, X, shares = with_rare_seeds()
     turned, fits = dict(reversed(list(seeds.items()))), []
     for given in (seeds, turned):
         fit = clone(SEEDED[name]).set_params(topic_word_prior=given, random_state=0)
@@ -189,6 +194,23 @@ def test_seeded_topics_have_their_documents_whatever_their_order(name, in_chunks
     assert_array_equal(*fits)
     best = fit.transform(X)[:, 5::-1].argmax(axis=1)
     assert (best == shares.argmax(axis=1)).mean() > 0.85
+
+
+def test_kept_samples_are_of_sweeps_without_exchanges():
+    """The order of seeds is against them, so that sweeps of the burn-in exchange."""
+    seeds, X, _ = with_rare_seeds()
+    seeds = dict(reversed(list(seeds.items())))
+    steps = {}
+    for burn_in in (0, 8):
+        fit = GibbsHDP(
+            topic_word_prior=seeds, burn_in=burn_in, max_iter=20, thin=4, random_state=0
+        ).fit(X)
+        steps[burn_in] = [
+            entry.step for entry in fit.lineage_ if entry.kind == "exchange"
+        ]
+    assert steps[0] == []
+    assert steps[8]
+    assert max(steps[8]) <= 8
 
 
 def test_a_topic_that_has_some_words_of_another_one_leaves_it_alone():

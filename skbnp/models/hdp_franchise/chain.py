@@ -66,9 +66,10 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
     each, of `n_scans` restricted Gibbs scans (0: sequential allocation). `before` are
     counts of documents that are gone, or of the prior of known topics; its topics are
     the first dishes of the start, if it has dishes. Documents may repeat words after
-    `repeats_from` sweeps, or from the start; None: never. After each sweep
-    priors of `known` topics, whose columns are ids, go to the topics that have taken
-    their words, see `best_columns`.
+    `repeats_from` sweeps, or from the start; None: never. After each of the first
+    `exchange_sweeps` sweeps priors of `known` topics, whose columns are ids, go to the
+    topics that have taken their words, see `best_columns`: that is no move of a
+    sampler, and belongs to the burn-in.
     """
 
     def __init__(
@@ -85,13 +86,14 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
         before: FranchiseSample | None = None,
         before_is_prior: bool = False,
         known: TopicPriors | None = None,
+        exchange_sweeps: float = 0,
         repeats_from: int | None = None,
     ):
         """Restore a saved state, or seat the tokens of a start, and name the dishes."""
         self.priors, self.seed_entropy = priors, seed_entropy
         self.n_proposals, self.proposal_sweeps = n_proposals, proposal_sweeps
         self.n_scans = n_scans
-        self.known = known
+        self.known, self.exchange_sweeps = known, exchange_sweeps
         self.repeats_from = repeats_from
         places = None
         if before is not None:
@@ -175,7 +177,7 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
         step = state.step + 1
         ids, next_id, log = chains.rename(state.ids, self._names(), state.next_id, step)
         n_splits, n_merges = state.n_splits, state.n_merges
-        if self.known is not None:
+        if self.known is not None and step - state.begin <= self.exchange_sweeps:
             ids = self._give_known_priors(self.known, ids, step, log)
         if step - state.begin <= self.proposal_sweeps and self.n_proposals > 0:
             moves = propose_moves(seating, self.n_proposals, rng, self.n_scans)
