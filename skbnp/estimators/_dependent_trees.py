@@ -454,10 +454,10 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
         shards = self._shards(rows, executor)
         return ShardCorpus(shards), shards, executor.map
 
-    def _restored(self, posterior, account, rows, executor) -> Any:
-        posterior.extend_columns(rows.seen)
-        (X,) = [X for label, X in rows if label == posterior.label]
-        return super()._restored(posterior, account, X, executor)
+    def _restored(self, rows, executor, account, before) -> Any:
+        before._posterior.extend_columns(rows.seen)
+        (X,) = [X for label, X in rows if label == before._posterior.label]
+        return super()._restored(X, executor, account, before)
 
     def _open_epoch(
         self, posterior, label, X, executor

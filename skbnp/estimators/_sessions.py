@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 from skbnp.estimators._checkpoints import FitRecord
 from skbnp.inference.engine import PassLearner, learn
 from skbnp.inference.executor import Executor
-from skbnp.inference.monitor import Monitor, MonitorAccount
-from skbnp.inference.posterior import Posterior
+from skbnp.inference.monitor import Monitor
 from skbnp.utils.plain import to_plain
 from skbnp.utils.typing import MatrixLike
 
@@ -71,11 +70,11 @@ class FitTasks:
 
 
 class FitAccount(TypedDict):
-    """What a file has of a fit that has not ended."""
+    """What a file has of a fit that has not ended, beside the estimator so far."""
 
-    posterior: Posterior
     learner: dict  # not made again yet: it needs rows
-    monitor: MonitorAccount
+    last: float  # value of the criterion, and its change
+    change: float
     has_ended: bool
     goes_on: bool
     has_converged: bool
@@ -113,9 +112,9 @@ class FitSession:
 
             def account() -> FitAccount:
                 return {
-                    "posterior": learner.posterior,
                     "learner": to_plain(learner, (learner.posterior, *around)),
-                    "monitor": self.monitor.account(),
+                    "last": self.monitor.last,
+                    "change": self.monitor.change,
                     "has_ended": has_ended,
                     "goes_on": self.goes_on,
                     "has_converged": has_converged,

@@ -1,7 +1,7 @@
 """Base of variational estimators and topic models: `fit`, `partial_fit`, evaluation."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -29,7 +29,6 @@ from skbnp.estimators._known_topics import (
     warn_of_heavy_priors,
 )
 from skbnp.estimators._saved import (
-    check_fitted,
     check_history,
     check_number,
     check_posterior,
@@ -195,29 +194,12 @@ class VariationalEstimator(
             monitor.report(f"goes on after pass {monitor.n_passes}")
         return session.learn(learner, around, self.max_iter - monitor.n_passes)
 
-    def _restoring(self, rows, executor: Executor) -> Callable[[Account, Any], Any]:
-        """Return what checks the account of a file and makes the learner of it."""
-
-        def restore(account: Account, before: Any) -> Any:
-            check_type("account", account, FitAccount)
-            posterior = account["posterior"]
-            history = new_history(posterior.model.criterion)
-            monitor = self._monitor(posterior.model, history)
-            monitor.resume(account["monitor"])
-            probe = object.__new__(type(self))
-            fitted = self._fitted_attributes(posterior, history, monitor.n_passes)
-            probe.__dict__.update(vars(self), **fitted)
-            with np.errstate(all="ignore"):
-                check_fitted(probe)
-                probe._check_saved()
-            if account["has_ended"]:
-                return None
-            return self._restored(posterior, account, rows, executor)
-
-        return restore
-
-    def _restored(self, posterior, account: Account, rows, executor: Executor) -> Any:
-        """Return the learner of an account, and what it has of rows and threads."""
+    def _restored(self, rows, executor: Executor, account: Account, before: Any) -> Any:
+        """Return the learner that a file has, and what it has of rows and threads."""
+        check_type("account", account, FitAccount)
+        if account["has_ended"]:
+            return None
+        posterior = before._posterior
         around = self._around(posterior, rows, executor)
         learner = from_plain(account["learner"], (posterior, *around))
         check_type("learner", learner, PassLearner)
@@ -250,12 +232,12 @@ class VariationalEstimator(
         rows = self._read(X, reset=not goes_on, method="fit", **given)
         seed_entropy = draw_seed_entropy(self.random_state)
         goes_on = goes_on and self._has_started()
-        record = FitRecord(self, rows, goes_on, self._restoring(rows, executor))
-        account = record.account
+        restore = partial(self._restored, rows, executor)
+        record = FitRecord(self, rows, goes_on, restore)
+        before, account = record.estimator, record.account
         if account is not None:
-            posterior = account["posterior"]
-            history = new_history(model.criterion)
-            self._take_names(record.estimator)
+            posterior, history = before._posterior, before.history_
+            self._take_names(before)
             goes_on = account["goes_on"]
         elif goes_on:
             posterior, history = self._resumed(model, in_fit=True), self.history_
@@ -267,7 +249,8 @@ class VariationalEstimator(
         posterior.is_warm = True  # once the first passes are made
         monitor = self._monitor(model, history, tol=self.tol)
         if account is not None:
-            monitor.resume(account["monitor"])
+            monitor.n_passes = before.n_iter_
+            monitor.last, monitor.change = account["last"], account["change"]
         converged = False
 
         def fitted() -> dict[str, Any]:

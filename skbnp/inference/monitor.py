@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite, nan
-from typing import Any, TypedDict
+from typing import Any
 
 logger = logging.getLogger(__name__)
 
@@ -73,15 +73,6 @@ class Reporter:
 SILENT = Reporter()
 
 
-class MonitorAccount(TypedDict):
-    """What another monitor needs to continue alike."""
-
-    history: dict[str, list]
-    n_passes: int
-    change: float
-    last: float
-
-
 class Monitor(Reporter):
     """Record of updates in the history of a fit, and test of convergence.
 
@@ -111,7 +102,7 @@ class Monitor(Reporter):
     least_change: float
     change: float
     n_passes: int
-    _last: float  # value of the criterion
+    last: float  # value of the criterion
     _start: float  # seconds
 
     def __init__(
@@ -133,7 +124,7 @@ class Monitor(Reporter):
         self.tol, self.least_change = tol, 0.0
         self.change = nan
         self.n_passes = 0
-        self._last = nan
+        self.last = nan
         self._start = time.perf_counter() - (history["seconds"] or [0.0])[-1]
 
     def record(self, posterior: Any) -> None:
@@ -153,26 +144,9 @@ class Monitor(Reporter):
             for name, value in (counts | posterior.n_moves).items():
                 self.history[name][-1] = value
 
-    def account(self) -> "MonitorAccount":
-        """Return what another monitor needs to continue alike."""
-        return {
-            "history": {name: list(values) for name, values in self.history.items()},
-            "n_passes": self.n_passes,
-            "change": self.change,
-            "last": self._last,
-        }
-
-    def resume(self, account: "MonitorAccount") -> None:
-        """Go on where another monitor was."""
-        for name, values in account["history"].items():
-            self.history[name][:] = values
-        self.n_passes, self.change = account["n_passes"], account["change"]
-        self._last = account["last"]
-        self._start = time.perf_counter() - (self.history["seconds"] or [0.0])[-1]
-
     def forget(self) -> None:
         """Compare the next value with none: what is learned is something else."""
-        self.change = self._last = nan
+        self.change = self.last = nan
 
     def end_pass(
         self, value: float, *, is_exact_pass: bool, has_ended: bool = False
@@ -187,7 +161,7 @@ class Monitor(Reporter):
         trace = self.history[self.criterion]
         if trace:
             trace[-1] = value
-        difference = abs(value - self._last)
+        difference = abs(value - self.last)
         size = abs(value) if self.size is None else self.size
         self.change = difference / max(size, 1e-300) if is_exact_pass else nan
         is_small = isfinite(self.change) and (
@@ -195,7 +169,7 @@ class Monitor(Reporter):
             or (self.tol > 0.0 and difference < self.least_change)
         )
         converged = is_small or (has_ended and self.tol > 0.0)
-        self._last = value if is_exact_pass else nan
+        self.last = value if is_exact_pass else nan
         if self.verbose and self.n_passes % self.verbose == 0:
             n_components = self.history["n_components"][-1]
             seconds = self.history["seconds"][-1]

@@ -352,16 +352,19 @@ def fields_of(account):
 
 
 DAMAGED_ACCOUNTS = {
-    "no learner": lambda account: account.update(learner=None),
-    "other learner": lambda account: account["learner"].update(__holds__=[]),
-    "no number": lambda account: account["monitor"].update(n_passes=None),
-    "no column": lambda account: account["monitor"]["history"].pop("step"),
-    "no truth": lambda account: account.update(goes_on=np.zeros(0)),
-    "no posterior": lambda account: account.update(posterior=None),
-    "no schedule": lambda account: fields_of(account).update(schedule=None),
-    "no cache": lambda account: fields_of(account).update(cache=[]),
-    "no whole number": lambda account: fields_of(account).update(n_passes=1e300),
-    "no passes": lambda account: fields_of(account).pop("n_passes"),
+    "no learner": lambda account, fitted: account.update(learner=None),
+    "other learner": lambda account, fitted: account["learner"].update(__holds__=[]),
+    "no number": lambda account, fitted: account.update(last=None),
+    "no change": lambda account, fitted: account.pop("change"),
+    "no column": lambda account, fitted: fitted["history_"].pop("step"),
+    "no posterior": lambda account, fitted: fitted.pop("_posterior"),
+    "no truth": lambda account, fitted: account.update(goes_on=np.zeros(0)),
+    "no schedule": lambda account, fitted: fields_of(account).update(schedule=None),
+    "no cache": lambda account, fitted: fields_of(account).update(cache=[]),
+    "no whole number": lambda account, fitted: fields_of(account).update(
+        n_passes=1e300
+    ),
+    "no passes": lambda account, fitted: fields_of(account).pop("n_passes"),
 }
 
 
@@ -373,7 +376,7 @@ def test_a_learner_that_cannot_go_on_gives_way_to_the_one_before(name, tmp_path)
     break_off(clone(hdp), X, path, 4)
     read = Archive.read(path)
     content = read.content()
-    DAMAGED_ACCOUNTS[name](content["account"])
+    DAMAGED_ACCOUNTS[name](content["account"], content["estimator"])
     write_archive(path, read.label, content)
     going = clone(hdp).set_callbacks(Checkpoint(path))
     with pytest.warns(UserWarning, match=r"fit \(.*goes on from fit.previous"):
