@@ -1,6 +1,7 @@
 """Groups of topics by the evidence of documents: the outline of a flat fit."""
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -92,44 +93,47 @@ def fold(groups: "TopicGroups", n_lines: int) -> list[Section]:
     return [Section(g, rows[g][:n], rows[g][n:]) for g, n in shown.items()]
 
 
-def heading(groups: "TopicGroups", section: Section) -> str:
-    """Return the heading of a section of an outline."""
-    rows = np.concatenate([section.shown, section.hidden])
-    weight = f"{100 * groups.topic_weights[rows].sum():.1f} %"
-    if section.group < 0:
-        return f"by themselves, {weight}"
-    return title(groups, section.group)
+class Line(NamedTuple):
+    """A line of an outline."""
+
+    start: str
+    terms: Sequence[str] = ()
+    group: int = -1  # -1: none
+    topic: int = -1  # its row; -1: none
+    level: int = 0  # 1: a heading, 2: below it
 
 
-def title(groups: "TopicGroups", group: int, weight: float | None = None) -> str:
-    """Return a group as a line: its number, weight and terms."""
-    weight = groups.weights[group] if weight is None else weight
-    start = f"group {group}, {100 * weight:.1f} %"
-    return f"{start}: {', '.join(groups.terms[group])}"
+def outline(groups: "TopicGroups", sections: list[Section]) -> list[Line]:
+    """List the lines of an outline: the message, groups with topics, what is hidden."""
+    lines = [Line(part) for part in textwrap.wrap(groups.message, WIDTH)]
+    weights = groups.topic_weights
+    for g, shown, hidden in sections:
+        weight = f"{100 * weights[[*shown, *hidden]].sum():.1f} %"
+        if not groups._is_one:
+            start, terms = f"group {g}", groups.terms[g]
+            if g < 0:
+                start, terms = "by themselves", []
+            lines.append(Line(f"{start}, {weight}", terms, g, level=1))
+        lines += [Line("", groups.topic_terms[k], g, int(k), 2) for k in shown]
+        if n := len(hidden):
+            weight = f"{100 * weights[hidden].sum():.1f} %"
+            lines.append(Line(f"and {n:,} lighter, {weight}", group=g, level=2))
+    listed = [k for _, shown, hidden in sections for k in (*shown, *hidden)]
+    rest = np.setdiff1d(np.flatnonzero(groups.labels >= 0), listed)
+    if n := len(np.unique(groups.labels[rest])):
+        weight = f"{100 * weights[rest].sum():.1f} %"
+        lines.append(Line(f"and {counted(n, 'lighter group')}, {weight}", level=1))
+    return lines
 
 
-def rest_of(groups: "TopicGroups", rows: Ints) -> str:
-    """Return the text on the number of topics not shown."""
-    weight = 100 * groups.topic_weights[rows].sum()
-    return f"and {len(rows):,} lighter, {weight:.1f} %"
+def title(groups: "TopicGroups", group: int, weight: float) -> str:
+    """Return a group in a line: its number, weight and terms."""
+    start = f"group {group}, {100 * weight:.1f} %: "
+    return joined(start, groups.terms[group])
 
 
-def left_out(groups: "TopicGroups", sections: list[Section]) -> str:
-    """Return the text on the number of groups not shown."""
-    shown = [k for section in sections for k in (*section.shown, *section.hidden)]
-    rest = np.setdiff1d(np.flatnonzero(groups.labels >= 0), shown)
-    n = len(np.unique(groups.labels[rest]))
-    weight = 100 * groups.topic_weights[rest].sum()
-    return f"and {counted(n, 'lighter group')}, {weight:.1f} %" if n else ""
-
-
-def joined(start: str, terms: list[str] | None = None) -> str:
+def joined(start: str, terms: Sequence[str]) -> str:
     """Join as many terms as fit into a line."""
-    if terms is None:
-        start, _, rest = start.partition(": ")
-        if not rest:
-            return start
-        start, terms = f"{start}: ", rest.split(", ")
     line = start
     for i, term in enumerate(terms):
         more = f", {term}" if i else term
@@ -235,18 +239,15 @@ class TopicGroups:
         text : str
             Lines of at most 80 characters; what a message says comes first.
         """
-        lines = textwrap.wrap(self.message, WIDTH)
-        sections = fold(self, n_lines)
-        for section in sections:
-            if not self._is_one:
-                lines.append(joined(heading(self, section)))
-            for k in section.shown:
-                start = f"{self.topic_ids[k]:5}  {100 * self.topic_weights[k]:5.1f} %  "
-                lines.append(joined(start, self.topic_terms[k]))
-            if len(section.hidden):
-                lines.append(" " * 16 + rest_of(self, section.hidden))
-        if more := left_out(self, sections):
-            lines.append(more)
+        lines = []
+        for line in outline(self, fold(self, n_lines)):
+            start = line.start + ": " * bool(line.terms)
+            if line.topic >= 0:
+                weight = 100 * self.topic_weights[line.topic]
+                start = f"{self.topic_ids[line.topic]:5}  {weight:5.1f} %  "
+            elif line.level == 2:
+                start = " " * 16 + start
+            lines.append(joined(start, line.terms))
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -639,8 +640,11 @@ class TopicGroupsDisplay(Display):
         display : TopicGroupsDisplay
             This object.
         """
-        lines = self._lines(n_lines)
-        height = KEY + sum(LEADING + SPACE * line.is_heading for line in lines)
+        sections = fold(self.groups, n_lines)
+        _, order = self._merges([section.group for section in sections])
+        sections.sort(key=lambda section: [*order, -1].index(section.group))
+        lines = outline(self.groups, sections)
+        height = KEY + sum(LEADING + SPACE * (line.level == 1) for line in lines)
         self._begin(ax)
         size = FONT
         if ax is None:
@@ -650,31 +654,6 @@ class TopicGroupsDisplay(Display):
         self._draw(lines, max(size, SMALLEST))
         return self
 
-    def _lines(self, n_lines):
-        """List the lines of the outline: text, color, topic."""
-        groups, sections = self.groups, fold(self.groups, n_lines)
-        message = textwrap.wrap(groups.message, WIDTH)
-        lines = [Line(part, [], GREY, -1, False) for part in message]
-        _, order = self._merges([section.group for section in sections])
-        sections.sort(key=lambda section: [*order, -1].index(section.group))
-        for i, section in enumerate(sections):
-            color = GREY if section.group < 0 else COLOURS[i % len(COLOURS)]
-            start, _, terms = heading(groups, section).partition(": ")
-            words = terms.split(", ") if terms else []
-            if not groups._is_one:
-                lines.append(Line(start, words, color, section.group, True))
-            for k in section.shown:
-                start = f"{groups.topic_ids[k]}, {100 * groups.topic_weights[k]:.1f} %"
-                lines.append(
-                    Line(start, groups.topic_terms[k], color, section.group, False)
-                )
-            if len(section.hidden):
-                rest = rest_of(groups, section.hidden)
-                lines.append(Line(rest, [], color, section.group, False))
-        if more := left_out(groups, sections):
-            lines.append(Line(more, [], GREY, -1, True))
-        return lines
-
     def _draw(self, lines, size):
         """Draw the lines of the outline, and the tree of merges."""
         ax = self.ax_
@@ -682,24 +661,30 @@ class TopicGroupsDisplay(Display):
         left = min(SHARE * width, WIDEST * size)
         places: dict[int, tuple] = {}  # of groups: y of the first line and the last
         y, self.texts_ = 0.0, []
+        colors: dict[int, str] = {-1: GREY}
         for line in lines:
-            y += SPACE * line.is_heading
+            is_heading, n = line.level == 1, len(colors) - 1
+            own = colors.setdefault(line.group, COLOURS[n % len(COLOURS)])
+            y += SPACE * is_heading
             middle = y + LEADING / 2
             y += LEADING
-            x = left + (0.5 if line.is_heading else 0.5 + INDENT) * size
-            weight, color = "bold" if line.is_heading else "normal", line.color
-            if not line.is_heading:
+            x = left + (0.5 if is_heading else 0.5 + INDENT) * size
+            weight, color = "bold" if is_heading else "normal", own
+            if not is_heading:
                 color = "black" if line.terms else GREY
             texts = [line.start]
+            if (k := line.topic) >= 0:
+                share = 100 * self.groups.topic_weights[k]
+                texts = [f"{self.groups.topic_ids[k]}, {share:.1f} %"]
             for i, term in enumerate(line.terms):
                 texts.append(texts[-1] + (", " if i else ": ") + term)
-            wide = size * (1.1 if line.is_heading else 1.0)
+            wide = size * (1.1 if is_heading else 1.0)
             text = self._longest(texts, width - x, wide)
             style = {"color": color, "size": size, "weight": weight}
             self.texts_.append(self._write(x / width, middle, text, **style))
             if line.group >= 0:
                 first = places.get(line.group, (middle,))[0]
-                places[line.group] = first, middle, line.color
+                places[line.group] = first, middle, own
         ax.set_ylim(y + KEY, 0.0)
         self._draw_merges(places, left / width, size)
 
@@ -748,13 +733,3 @@ class TopicGroupsDisplay(Display):
             self._write(
                 share + 0.5 * size / self._extent[0], y, what, color=GREY, size=size
             )
-
-
-class Line(NamedTuple):
-    """A line of the outline."""
-
-    start: str
-    terms: list[str]
-    color: str
-    group: int  # -1: none
-    is_heading: bool

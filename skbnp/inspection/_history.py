@@ -167,7 +167,6 @@ class HistoryDisplay(Display):
         ax, own = (ax, None) if ax is None or hasattr(ax, "plot") else ax[:2]
         ax, self.twin_ax_ = self._begin(ax, layout="constrained"), own
         at, bound = np.asarray(getattr(self, x)), np.asarray(self.bound)
-        n_components = np.asarray(self.n_components)
         chains = self._chains()
         known = [rows[np.isfinite(bound[rows])] for rows in chains]
         style = line_style(kwargs, marker="o" * (len(known[0]) < FEW), markersize=4)
@@ -181,23 +180,25 @@ class HistoryDisplay(Display):
             style |= {"color": shade, "label": "_another chain", "zorder": 1.9}
             self.lines_ += ax.plot(at[rows], bound[rows], **style)
         open_frame(ax, ylabel=self.label)
-        if own is None and not any(map(len, known)):
+        color_of_n, style = VERMILION, {}
+        if own is not None:
+            color_of_n, style = color, {"label": label}
+            open_frame(own)
+        elif not any(map(len, known)):
             # A stream has no bound: the number of topics has the axes for itself.
             self.twin_ax_ = ax
-            self._draw_n_components(ax, at, chains, shades(VERMILION, len(chains)))
-        elif own is None:
+        else:
             ax.yaxis.label.set_color(color)
-            if len(np.unique(n_components)) > 1:
+            if len(np.unique(self.n_components)) > 1:
                 self.twin_ax_ = twin = ax.twinx()
                 twin.yaxis.label.set_color(VERMILION)
                 twin.spines[["top", "left"]].set_visible(False)
                 ax.set_zorder(twin.get_zorder() + 1)  # the bound in front
                 ax.patch.set_visible(False)
-                colors = shades(VERMILION, len(chains))
-                self._draw_n_components(twin, at, chains, colors, lw=1.2)
-        else:
-            self._draw_n_components(own, at, chains, colors, label=label)
-            open_frame(own)
+                style["lw"] = 1.2
+        if self.twin_ax_ is not None:
+            colors = shades(color_of_n, len(chains))
+            self._draw_n_components(self.twin_ax_, at, chains, colors, **style)
         for axes in (ax,) if own is None else (ax, own):
             steps = "updates" if self.chain is None else "sweeps"
             axes.set_xlabel(f"step ({steps})" if x == "step" else x)

@@ -429,11 +429,17 @@ class LineageDisplay(Display):
             for name in self.ids_
             if name in self.final_terms
         }
+        wide = max(self._widths(final.values(), FONT), default=0.0) / FONT + 2 * PAD
         if is_made:
-            fontsize = FONT
-            self._size_figure(len(lanes), final.values())
+            fontsize, text = FONT, wide * FONT / 72
+            time = TIME if self.terms is None else max(TIME, LISTS * text)
+            width = max(WIDTH, SIDE + time + text + MARGIN) - SIDE - MARGIN
+            height = len(lanes) * self._lane_height * FONT / 72
+            self._resize((width, height), left=SIDE, bottom=FOOT, top=HEAD)
         else:
-            fontsize = self._fitting_size(len(lanes), final.values())
+            width, height = self._room()
+            high = height / len(lanes) / self._lane_height
+            fontsize = min(FONT, high, MOST * width / wide)
         self._scale_axes(lanes, final.values(), fontsize)
         self._draw_lanes(lanes, row_of_id, fontsize)
         for name, text in final.items():
@@ -460,21 +466,6 @@ class LineageDisplay(Display):
         lists = [terms for record in self.terms.values() for _, terms in record]
         lists += self.final_terms.values()
         return LANE + LEADING * (max(map(len, lists), default=1) + 1)
-
-    def _size_figure(self, n_lanes, texts):
-        """Set the size of a new figure by its lanes and terms."""
-        text = (max(self._widths(texts, FONT), default=0.0) + 2 * PAD * FONT) / 72
-        time = TIME if self.terms is None else max(TIME, LISTS * text)
-        width = max(WIDTH, SIDE + time + text + MARGIN)
-        lanes = n_lanes * self._lane_height * FONT / 72
-        inside = width - SIDE - MARGIN, lanes
-        self._resize(inside, left=SIDE, bottom=FOOT, top=HEAD)
-
-    def _fitting_size(self, n_lanes, texts):
-        """Return the font size that fits given axes."""
-        width, height = self._room()
-        text = max(self._widths(texts, FONT), default=0.0) / FONT + 2 * PAD
-        return min(FONT, height / n_lanes / self._lane_height, MOST * width / text)
 
     def _scale_axes(self, lanes, texts, fontsize):
         """Set the limits of axes so that texts at both ends fit."""

@@ -16,7 +16,6 @@ from skbnp.inspection._groups import (
     TopicGroups,
     counted,
     counts_of,
-    joined,
     title,
     topic_groups,
 )
@@ -583,7 +582,7 @@ def summary(
     lines += ["", f"{noun:>5}   weight  terms"]
     terms = relevant_terms(estimator, account.names, n_terms)
     for name, rows in account.groups():
-        lines += [joined(name)] if name else []
+        lines += [name] if name else []
         for k in rows:
             number, called = account.numbers[k], account.called[k]
             lines += _topic(number, shares[k], terms[k], called)
