@@ -10,6 +10,7 @@ from importlib.metadata import version
 import pytest
 
 import skbnp
+from checks.long import daily
 
 #: What takes long to import, and `HDP` does not need.
 LATE = [
@@ -204,7 +205,8 @@ def test_modules_are_imported_when_they_are_asked_for():
 
 
 @pytest.mark.parametrize(
-    "module", [*PUBLIC, "skbnp.estimators", "skbnp.saving", "skbnp.models.forms"]
+    "module",
+    daily(2, ["skbnp.models.forms", "skbnp.callbacks", *PUBLIC, "skbnp.saving"]),
 )
 def test_each_module_can_be_the_first(module):
     subprocess.run([sys.executable, "-P", "-c", f"import {module}"], check=True)

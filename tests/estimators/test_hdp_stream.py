@@ -163,7 +163,13 @@ def test_documents_are_learned_from_where_all_would_be_held_out():
     assert (held > 1.0).all()
 
 
-@pytest.mark.parametrize(("size", "n_docs"), [(1, 200), (100, 500), (500, 500)])
+@pytest.mark.parametrize(
+    ("size", "n_docs"),
+    [
+        (100, 500),
+        *(pytest.param(*of, marks=pytest.mark.weekly) for of in ((1, 200), (500, 500))),
+    ],
+)
 def test_no_topic_knows_a_document_that_judges(size, n_docs, bars):
     """It is not learned from, and no topic starts from it."""
     X = with_own_words(bars.data[:n_docs])

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
+from checks.long import daily
 from skbnp import DependentTrees, GibbsDependentTrees
 from skbnp.components.word_topics import SeenWords
 from skbnp.dask import DependentTrees as DaskTrees
@@ -93,7 +94,7 @@ def store_all(monkeypatch):
     )
 
 
-@pytest.mark.parametrize("name", VARIATIONAL)
+@pytest.mark.parametrize("name", daily(1, VARIATIONAL))
 def test_trees_of_all_columns_are_the_same(name, monkeypatch):
     seen = fitted(name)
     assert seen._posterior.state.means.shape[1] == N_SEEN

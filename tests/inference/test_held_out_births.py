@@ -75,8 +75,10 @@ def test_no_births(case, monkeypatch):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     ("limit", "n_topics", "n_docs"),
-    [("FEWEST_JUDGES", 58, 2), ("BIRTHS_FROM", 100, 6)],
-    ids=["few judges", "shared topics"],
+    [
+        pytest.param("FEWEST_JUDGES", 58, 2, id="few judges", marks=pytest.mark.weekly),
+        pytest.param("BIRTHS_FROM", 100, 6, id="shared topics"),
+    ],
 )
 def test_no_births_where_few_judge_or_topics_are_shared(
     limit, n_topics, n_docs, monkeypatch

@@ -114,6 +114,7 @@ def test_shares_are_drawn_from_their_posterior():
 # -- other models ----------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_consensus_of_variational_fits_and_of_other_models():
     bars = make_bars(200, random_state=0)
     fits = [HDP(random_state=seed).fit(bars.data) for seed in range(2)]

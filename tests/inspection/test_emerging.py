@@ -51,6 +51,7 @@ def test_a_planted_topic_is_named_within_three_chunks():
     assert sum(place is not None for place in first) >= 2
 
 
+@pytest.mark.long
 def test_a_quiet_stream_has_no_alarm():
     assert len(alarms(0, 30, planted=False)[1]) <= 1
 

@@ -12,6 +12,7 @@ from sklearn.decomposition import NMF, LatentDirichletAllocation
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from checks.long import daily
 from skbnp import HDP, DependentTrees, GibbsHDP, NestedCRP
 from skbnp.datasets import make_dependent_trees
 from skbnp.inspection import (
@@ -162,12 +163,15 @@ def rising():
 
 @pytest.mark.parametrize(
     "model",
-    [
-        HDP(n_components=5, max_iter=20, random_state=0),
-        GibbsHDP(max_iter=100, random_state=0),
-        NestedCRP(max_iter=5, random_state=0),
-        LatentDirichletAllocation(3, max_iter=50, random_state=1),
-    ],
+    daily(
+        2,
+        [
+            HDP(n_components=5, max_iter=20, random_state=0),
+            LatentDirichletAllocation(3, max_iter=50, random_state=1),
+            GibbsHDP(max_iter=100, random_state=0),
+            NestedCRP(max_iter=5, random_state=0),
+        ],
+    ),
     ids=lambda model: type(model).__name__,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

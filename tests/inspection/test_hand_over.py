@@ -11,6 +11,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
 from checks.estimators import FIRST, fresh, takes_counts_only
+from checks.long import daily
 from skbnp import HDP, DependentTrees, StickBreakingHDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.inspection import to_lda, to_pyldavis
@@ -42,7 +43,7 @@ def check_prepared(data):
     assert (data["doc_lengths"] @ docs > 0.0).all()
 
 
-@pytest.mark.parametrize("name", OF_COUNTS)
+@pytest.mark.parametrize("name", daily(3, OF_COUNTS))
 def test_pyldavis_gets_what_it_takes(name):
     rows = X.toarray()
     rows[:, 7] = 0
@@ -95,7 +96,7 @@ def test_directions_are_no_topics_of_words():
             function(trees)
 
 
-@pytest.mark.parametrize("name", OF_COUNTS)
+@pytest.mark.parametrize("name", daily(3, OF_COUNTS))
 def test_lda_is_fitted_and_works_on(name):
     model = fresh(FIRST[name]).fit(X)
     lda = to_lda(model)

@@ -12,6 +12,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
 from checks.estimators import criterion, each_family
+from checks.long import daily
 from skbnp import HDP, GibbsHDP, NestedCRP, StickBreakingHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import summary, token_topics
@@ -471,7 +472,7 @@ def test_many_topics_can_be_asked_to_be_fewer():
     assert "easier to read" not in summary(many)
 
 
-@pytest.mark.parametrize("make", [HDP, StickBreakingHDP, NestedCRP])
+@pytest.mark.parametrize("make", daily(1, [HDP, StickBreakingHDP, NestedCRP]))
 def test_a_stream_is_not_advised_to_make_more_passes(make):
     X = make_bars(120, side=4, n_words=40, random_state=0).data
     model = make(max_iter=1, random_state=0)

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 from checks.corpora import topic_counts
 from checks.estimators import FIRST, fresh, is_tree, takes_counts_only
+from checks.long import daily
 from skbnp import HDP, DependentTrees, GibbsHDP
 from skbnp.inspection import TopicText, token_topics, topics_to_frame
 
@@ -42,7 +43,7 @@ def expected_prior(model, X):
     return concentration * model.topic_weights_
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", daily(4, KINDS))
 def test_shares_of_words_and_of_the_prior_are_those_of_documents(name, X):
     model = fresh(KINDS[name]).fit(X)
     for sparse_output in (False, True):

@@ -218,7 +218,7 @@ def check_balance(propose, n_draws, seed):
     assert square < often.sum() + 5.0 * np.sqrt(2.0 * often.sum())
 
 
-@pytest.mark.parametrize("n_scans", [0, 1, 3])
+@pytest.mark.parametrize("n_scans", daily(2, [0, 3, 1]))
 def test_proposals_go_as_often_as_back(n_scans, seed):
     check_balance(kernel_proposal(n_scans), N_FEW, seed)
 

@@ -169,13 +169,14 @@ def reference_draws(cls, settings, seed):
     return draw
 
 
+@pytest.mark.weekly
 def test_the_reference_has_the_frequencies_of_the_posterior():
     settings = SETTINGS["discount"]
     draw = reference_draws(reference.RepeatingFranchise, settings, 0)
     check_frequencies(draw, N_FEW, settings)
 
 
-@pytest.mark.parametrize("bug", daily(3, BUGS))
+@pytest.mark.parametrize("bug", daily(1, BUGS))
 def test_check_finds_each_planted_bug(bug):
     settings = SETTINGS["discount"]
     with pytest.raises(AssertionError):

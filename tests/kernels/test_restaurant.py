@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from checks.long import daily
 from reference import restaurant as reference
 from skbnp.kernels._restaurant import (
     MOST_TOKENS,
@@ -40,8 +41,8 @@ def test_reference_equals_the_mean_over_all_seatings(mass, n, discount):
     )
 
 
-@pytest.mark.parametrize("discount", [0.0, 0.1, 0.5, 0.75, 0.95])
-@pytest.mark.parametrize("n", [2, 3, 5, 17, 64, 65, 66, 70, 100, 131, 200])
+@pytest.mark.parametrize("discount", daily(3, [0.0, 0.5, 0.95, 0.1, 0.75]))
+@pytest.mark.parametrize("n", [2, 5, 64, 65, 66, 131])
 def test_tables_equal_the_reference(n, discount):
     masses = np.exp(np.linspace(-17.0, 17.0, 35))
     want = [reference.expected_tables(n, mass, discount) for mass in masses]
