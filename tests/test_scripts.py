@@ -190,6 +190,7 @@ def test_benchmark_runs(script, runner, tmp_path):
     run(runner, script, (WEEKLY | PEERS | REGRESSIONS)[script], tmp_path)
 
 
+@pytest.mark.long
 def test_run_of_a_sampler_is_the_fit_sweep_by_sweep(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from common import GibbsRun

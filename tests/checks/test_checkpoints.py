@@ -95,7 +95,7 @@ def test_moves_and_trials_go_on(name, tmp_path, request):
         path.unlink()
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     "place",
     daily(1, ["document-weights/_values", "held-out-trial/logs", "learner/n_passes"]),
@@ -202,7 +202,7 @@ def check_survives_kills(n_kills, *names):
 kills = pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be forked")
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @kills
 def test_a_fit_that_is_killed_goes_on():
     check_survives_kills(3, "HDP-online")

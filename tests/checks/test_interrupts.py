@@ -58,7 +58,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize("names", daily(1, [TWO, OTHERS]))
 def test_interrupt_leaves_the_last_complete_update(names):
     """Once passes are made, and before the first is complete."""
@@ -90,7 +90,7 @@ def test_interrupt_at_any_line_leaves_the_last_complete_update():
         assert not seen["found"], (case, seen["found"][:10])
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     "names",
     [

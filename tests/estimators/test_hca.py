@@ -223,6 +223,7 @@ def test_units_change_nothing(method, factor, few, small):
             assert_alike(one, other, 1.001 * factor, **closeness)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", daily(1, ["equal", 1, 2]))
 def test_first_chunks_without_a_scale_of_their_own(first, few):
     """Few rows, or equal ones, do not set the unit of what comes."""

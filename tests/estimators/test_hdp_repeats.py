@@ -142,6 +142,7 @@ def test_repeats_of_counts_from_a_pickle_are_those_of_counts():
     np.testing.assert_array_equal(one[0], same[0])
 
 
+@pytest.mark.long
 def test_streams_learn_from_tables_between_trials():
     """Totals of a stream and of a fit hold tables of about the same number."""
     X = draw_bursty(600, 6, 120, 80, 20.0, 0)

@@ -204,6 +204,7 @@ def test_trials_back_off_where_none_is_accepted(bars, monkeypatch):
         assert hdp._posterior.reservoir.n_next == n_next
 
 
+@pytest.mark.long
 def test_trials_hold_little_more_than_the_topics_at_hand(monkeypatch):
     """Those of the stream, of the best trial and of the present one, each once."""
     rng, n_docs, n_words = np.random.default_rng(0), 400, 20_000

@@ -207,6 +207,7 @@ def test_edited_topics_are_not_learned_anew():
     assert len(hdp._posterior.outliers.provisional) == 0
 
 
+@pytest.mark.long
 def test_no_topic_is_found_without_births(streams):
     """A control: what is found above is found by births."""
     n_there = 0

@@ -176,6 +176,7 @@ def test_a_stream_in_one_chunk_is_a_fit(bursty):
     assert_same(in_chunks(X, [300]).components_, nested.components_)
 
 
+@pytest.mark.long
 def test_a_stream_is_a_fit_of_all_documents_when_these_have_doubled(bursty):
     nested, X, _, _ = bursty
     stream = in_chunks(X, [20] * 5 + [150])

@@ -132,6 +132,7 @@ def test_thirty_lines_are_predicted_as_by_words_alone():
     assert hdp.score(rest) > unigram(few, rest) - 0.03
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_docs", daily(1, [200, 2_500]))
 def test_one_topic_where_words_are_permuted_is_a_result(n_docs):

@@ -527,6 +527,7 @@ def test_reductions_that_do_not_gain_for_certain_wait(gain, bars, monkeypatch):
     assert len(set(steps)) == (1 if gain < 2.0 else len(steps))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", daily(1, [(2, 0.1), (30, 1.0), (30, 0.1)]), ids=str)
 def test_the_topic_prior_of_the_documents_is_found(case):
     """On average: five topics say little of it, about a factor of two."""

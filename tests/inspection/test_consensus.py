@@ -190,6 +190,7 @@ def test_fits_that_do_not_agree_are_named():
 # -- stability -------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("resampling", daily(1, ["subsample", None]))
 def test_planted_topics_are_stable_and_noise_is_not(resampling):
     bars = make_bars(200, random_state=0).data

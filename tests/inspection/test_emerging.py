@@ -45,6 +45,7 @@ def alarms(seed, n_chunks, planted):
     return first, others
 
 
+@pytest.mark.long
 def test_a_planted_topic_is_named_within_three_chunks():
     """In two of three streams, where 9 of 10 are expected."""
     first = [alarms(seed, START + 3, planted=True)[0] for seed in range(3)]

@@ -112,6 +112,7 @@ def test_lda_is_fitted_and_works_on(name):
     assert not hasattr(clone(lda), "components_")
 
 
+@pytest.mark.long
 def test_lda_gives_the_shares_and_scores_of_its_topics():
     bars = make_bars(400, random_state=0).data
     model = HDP(random_state=0).fit(bars)

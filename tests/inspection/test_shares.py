@@ -60,6 +60,7 @@ def inside(seed, shuffled=False):
     return (shares.slope_low[places] <= truth) & (truth <= shares.slope_high[places])
 
 
+@pytest.mark.long
 def test_planted_slopes_are_in_their_intervals():
     assert np.mean([inside(seed) for seed in range(5)]) >= 0.7
 

@@ -253,13 +253,13 @@ FIXED = {c: Concentrations(c, c, 0.4) for c in (0.3, 1.3, 5.0)}
 N_FEW = 2_000
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize("split_merge", [False, True], ids=["gibbs", "split-merge"])
 def test_geweke_with_hyperparameters(split_merge, seed):
     check_geweke(make_move(LEARN, split_merge=split_merge), N_FEW, seed)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_geweke_with_intermediate_scans(seed):
     move = make_move(LEARN, split_merge=True, n_scans=3)
     check_geweke(move, N_FEW, seed)

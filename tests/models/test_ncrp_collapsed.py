@@ -527,7 +527,7 @@ def moved_together(state, rng, priors=LEARN):
 N_FEW = 2_000
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize("move", [moved_in_part, moved, moved_together])
 def test_geweke(move, seed):
     check_joint_distribution(SamplerState.draw, statistics, move, N_FEW, seed)

@@ -41,6 +41,7 @@ def test_planted_tree_is_found(seed):
     assert adjusted_rand_score(corpus.path[:, 1], walks.path[:, 1]) < 0.95
 
 
+@pytest.mark.long
 def test_level_priors_are_learned_in_the_search_with_the_topic_prior():
     """As planted; where they are kept, strong ones give too many inner nodes."""
     corpus = make_tree(200, random_state=2)

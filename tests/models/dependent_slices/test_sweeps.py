@@ -271,7 +271,7 @@ def posterior_of_signs(epoch):
     return states, np.exp(np.array(log_p) - logsumexp(log_p))
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @each_epoch
 def test_frequencies_are_those_with_a_column_that_no_row_has(n_draws, epoch, seed):
     """Rows of one column of two: directions have a part along an axis, too."""
@@ -330,7 +330,7 @@ def differences(*means):
     return (means[0] - means[1]).mean(axis=0) / spread
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_sweeps_with_unseen_columns_left_out_have_the_same_posterior():
     whole = mean_traits(of_columns(8, 0), seed=1)
     right, wrong = (mean_traits(of_columns(2, n), seed=0) for n in (6, 3))
@@ -424,12 +424,12 @@ def check_attachments(n_draws=800, n_proposals=3):
     check_proposals(state, propose, states, n_draws)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_splits_and_merges_have_the_frequencies_alone():
     check_splits()
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize("n_proposals", [1, 3])
 def test_attachments_have_the_frequencies_alone(n_proposals):
     check_attachments(n_proposals=n_proposals)
@@ -482,7 +482,7 @@ def are_apart(tree):
     return len(tree[1]) < 2 and all(are_apart(child) for child in tree[2])
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_intermediate_nodes_have_the_frequencies_alone():
     check_intermediates()
 
@@ -758,7 +758,7 @@ def check_joint(epoch, n_draws, seed=0):
     check_joint_distribution(draw, statistics, make_move, n_draws, seed)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize("epoch", MOST_NODES)
 def test_sweeps_keep_the_joint_distribution(epoch):
     check_joint(epoch, 800)

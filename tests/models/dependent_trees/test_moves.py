@@ -583,6 +583,7 @@ def learner_at_the_end(seed, monkeypatch):
     return learners[-1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "kind"), [(40, "attachment"), (305, "reversal")])
 def test_no_parent_is_better_at_the_end(seed, kind, monkeypatch):
     """Where some would be if those that wait were not judged again."""
