@@ -6,13 +6,14 @@ import re
 import warnings
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import IO, Any
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn import get_config
 from sklearn.utils import Bunch
 
-from skbnp.datasets._counts import count_matrix
 from skbnp.utils.validation import POSITIVE, validate_params
 
 #: At most 18 digits, so that every number fits 64 bits.
@@ -263,3 +264,26 @@ def _read_triples(path: str | os.PathLike[str], lines: Iterable[str]) -> np.ndar
     if triples.shape[1] != 3:
         raise ValueError(f"{path}: expected lines of three numbers from the fourth on.")
     return triples
+
+
+def count_matrix(
+    counts: np.ndarray, terms: np.ndarray, indptr: np.ndarray, n_features: int
+) -> sp.csr_array | sp.csr_matrix:
+    """Return integer counts as canonical CSR, in the family scikit-learn is set to."""
+    fits = max(n_features, len(terms)) <= np.iinfo(np.int32).max
+    index = np.int32 if fits else np.int64
+    terms, indptr = terms.astype(index, copy=False), indptr.astype(index, copy=False)
+    arrays = get_config()["sparse_interface"] == "sparray"
+    family = sp.csr_array if arrays else sp.csr_matrix
+    matrix = family((counts, terms, indptr), shape=(len(indptr) - 1, n_features))
+    matrix.sum_duplicates()
+    return matrix
+
+
+def count_words(
+    documents: list[np.ndarray], n_features: int
+) -> sp.csr_array | sp.csr_matrix:
+    """Return the counts of documents given as arrays of words, one entry per token."""
+    words = np.concatenate([np.empty(0, dtype=np.int64), *documents])
+    indptr = np.fromiter(accumulate(map(len, documents), initial=0), dtype=np.int64)
+    return count_matrix(np.ones(len(words), dtype=np.int64), words, indptr, n_features)

@@ -27,6 +27,7 @@ from skbnp.inspection._terms import check_shares, top_terms
 from skbnp.trees import Tree
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import members
+from skbnp.utils.containers import row_totals
 from skbnp.utils.labels import check_after, check_labels, warn_if_few_rows
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.ordering import largest
@@ -203,8 +204,7 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
         lengths, least = np.ones(shares.shape[0]), 0.5
     else:
         shares = model.transform(rows)
-        counts = rows if sp.issparse(rows) else np.asarray(rows, dtype=np.float64)
-        lengths, least = np.asarray(counts.sum(axis=1)).ravel(), 1.0
+        lengths, least = row_totals(rows), 1.0
     # A sparse matrix may leave out topics of which a document has no tokens.
     least_sum = 0.0 if sp.issparse(shares) else 1.0
     shares = np.asarray(read.in_memory(shares), dtype=np.float64)

@@ -861,20 +861,22 @@ class TopicTermsDisplay(Display):
         names = read.column_names(estimator, distr.shape[1], feature_names)
         ranking = rank_topics(estimator)
         rows = ranking.heaviest(n_components)
-        totals = relations = None
-        if are_directions := read.are_directions(model):
+        numbers, noun = read.topic_numbers(estimator, len(distr)), read.noun_of(model)
+        called = read.topic_names(estimator, len(distr))
+        label, totals, relations = SHARE, None, None
+        if read.are_directions(model):
             columns = [leading(distr[k], n_terms) for k in rows]
-        else:
-            columns = [relevant_columns(estimator, n_terms)[k] for k in rows]
-            whole = ranking.shares @ distr
-            totals = [whole[best] for best in columns]
-        numbers = read.topic_numbers(estimator, len(distr))
-        if totals is not None and not hasattr(model, "tree_"):
-            relations = _relations(distr, ranking, rows, numbers, read.noun_of(model))
-        label = SHARE
-        if are_directions:
             is_unit = hasattr(model, "vmf_concentration_")
             label = "entry of its direction" if is_unit else "loading"
+        else:
+            relevant, whole = (
+                relevant_columns(estimator, n_terms),
+                ranking.shares @ distr,
+            )
+            columns = [relevant[k] for k in rows]
+            totals = [whole[best] for best in columns]
+            if not hasattr(model, "tree_"):
+                relations = _relations(distr, ranking, rows, numbers, noun)
         pairs = zip(distr[rows], columns, strict=True)
         return cls(
             terms=[signed(values, best, names) for values, best in pairs],
@@ -882,8 +884,8 @@ class TopicTermsDisplay(Display):
             weights=ranking.shares[rows],
             labels=numbers[rows],
             label=label,
-            noun=read.noun_of(model),
-            names=[read.topic_names(estimator, len(distr))[k] for k in rows],
+            noun=noun,
+            names=[called[k] for k in rows],
             totals=totals,
             relations=relations,
         ).plot(ax, **kwargs)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skbnp.utils.layout import tidy
+from skbnp.inspection._trees import tidy
 
 
 def random_parents(n_nodes, seed):
