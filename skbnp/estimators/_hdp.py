@@ -184,8 +184,9 @@ class HDP(VariationalTopicModel):
     n_components_range_ : tuple of (int, int) or None
         Smallest and largest number of topics within one standard error of the best;
         None after edits.
-    emerged_component_ids_ : ndarray of int
-        Ids of topics that `partial_fit` began for documents predicted badly, in order.
+    emerged_component_ids_ : ndarray of int or None
+        Ids of topics that `partial_fit` began for documents predicted badly, in order;
+        None before it has looked for any.
     component_ids_ : ndarray of shape (n_components_,)
         The number of each topic, which it keeps for life and by which summaries,
         figures, `get_feature_names_out` and edits refer to it.
@@ -509,12 +510,14 @@ class HDP(VariationalTopicModel):
         return self._posterior.state.background_weight
 
     @property
-    def emerged_component_ids_(self) -> Ints:
+    def emerged_component_ids_(self) -> Ints | None:
         """Ids of topics that began in a stream with documents predicted badly."""
         check_is_fitted(self)
         outliers = self._posterior.outliers
-        born = () if outliers is None else outliers.born
-        return np.array([n for n in born if n in self._posterior.ids], dtype=np.intp)
+        if outliers is None:
+            return None
+        born = [name for name in outliers.born if name in self._posterior.ids]
+        return np.array(born, dtype=np.intp)
 
     @property
     def _n_enough_docs(self) -> int:

@@ -281,7 +281,8 @@ def emerging_topics(
     X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
             default=None
         What `estimator` takes, raw documents for a text Pipeline, to choose documents
-        from. None, for dependent trees alone, lists no documents.
+        from. None lists no documents: the births of dependent trees, or the topics that
+        an `HDP` began in a stream, by updates (`history_["step"]`) as epochs.
     epochs : array-like of shape (n_samples,), default=None
         Label of time of each row of `X`.
     feature_names : array-like of str of shape (n_features,), default=None
@@ -290,7 +291,7 @@ def emerging_topics(
         Terms and documents of each topic.
     min_samples : float, default=1.0
         Least expected rows that a topic has in the epoch of its birth; of other models,
-        documents with a token of it.
+        documents with a token of it, where `X` is given.
 
     Returns
     -------
@@ -305,14 +306,17 @@ def emerging_topics(
     ImportError
         If pandas is not installed.
     TypeError
-        If the estimator has no `epochs_` and `X` is None, or its `transform` does not
-        return shares.
+        If the estimator has neither `epochs_` nor `emerged_component_ids_` and `X` is
+        None, or its `transform` does not return shares.
     ValueError
         If `X` is given without `epochs`, or has another number of features.
     """
     import_pandas()
     if X is not None and epochs is None:
         raise ValueError("epochs must have the label of each row of X, got None.")
+    model = read.fitted_model(estimator)
+    if X is None and getattr(model, "emerged_component_ids_", None) is not None:
+        return _births_of_stream(estimator, feature_names, n_terms)
     is_native = X is None or _is_native(estimator)
     if is_native:
         frame = _epochs_of_trees(estimator, feature_names, n_terms)
@@ -341,6 +345,24 @@ def emerging_topics(
             best = best[own[best] > 0.0]
         documents.append(of[best].tolist())
     return result.assign(documents=documents)
+
+
+def _births_of_stream(estimator, feature_names, n_terms):
+    """Return a frame of the topics that began in a stream, from its log."""
+    model = read.fitted_model(estimator)
+    terms = top_terms(estimator, feature_names, n_terms)
+    born, ids = model.emerged_component_ids_, read.topic_numbers(estimator, len(terms))
+    places = [int(np.flatnonzero(ids == name)[0]) for name in born]
+    begun = [entry for entry in model.lineage_ if entry.kind == "birth"]
+    steps = {name: entry.step for entry in begun for name in entry.children}
+    columns = {
+        "epoch": [steps[name] for name in born.tolist()],
+        "topic": born,
+        "share": model.topic_weights_[places],
+        "terms": [terms[place] for place in places],
+        "documents": [[] for _ in places],
+    }
+    return import_pandas().DataFrame(columns)
 
 
 def _new(frame, min_samples):

@@ -1,9 +1,10 @@
 """Topics that begin in a stream are named soon, and quiet streams have none."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from skbnp import HDP
+from skbnp import HDP, StickBreakingHDP
 from skbnp.inspection import emerging_topics
 
 N_TOPICS, SHARE, START = 6, 0.15, 20
@@ -50,6 +51,31 @@ def test_a_planted_topic_is_named_within_three_chunks():
     """In two of three streams, where 9 of 10 are expected."""
     first = [alarms(seed, START + 3, planted=True)[0] for seed in range(3)]
     assert sum(place is not None for place in first) >= 2
+
+
+def test_a_stream_names_its_births_without_rows():
+    """And by the frame of one night, which lacks columns, others in another order."""
+    hdp, words = HDP(random_state=0), [f"w{word}" for word in range(100)]
+    nights = list(chunks(0, START + 5, planted=True))
+    late = nights[0][1]
+    for X, _ in nights:
+        frame = pd.DataFrame(X, columns=words)
+        hdp.partial_fit(frame)
+    born = emerging_topics(hdp, n_terms=3)
+    assert born["topic"].tolist() == hdp.emerged_component_ids_.tolist()
+    assert born["documents"].tolist() == [[]] * len(born)
+    place = [hdp.component_ids_.tolist().index(name) for name in born["topic"]]
+    distr = hdp.topic_word_distr_[place]
+    similar = distr @ late / np.linalg.norm(distr, axis=1) / np.linalg.norm(late)
+    best = born.iloc[similar.argmax()]
+    assert similar.max() > 0.8
+    assert START <= best["epoch"] <= hdp.history_["step"][-1]
+    assert best["share"] == hdp.topic_weights_[place[similar.argmax()]]
+    assert len(best["terms"]) == 3
+    night = frame[words[:0:-1]]
+    assert emerging_topics(hdp, night, np.zeros(len(night))).empty
+    with pytest.raises(TypeError, match="pass rows X"):
+        emerging_topics(StickBreakingHDP(5, max_iter=2).fit(X))
 
 
 @pytest.mark.long
