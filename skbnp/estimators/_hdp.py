@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ from skbnp.utils.arrays import with_columns
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import Unlimited
 from skbnp.utils.typing import Ints, MatrixLike
-from skbnp.utils.validation import Options, StrOptions, check_is_fitted
+from skbnp.utils.validation import Interval, Options, StrOptions, check_is_fitted
 from skbnp.utils.warnings import warn_caller
 
 #: Moves of `split_merge=True`.
@@ -91,7 +92,7 @@ class Plan:
     final_passes: int  # over everything, after trials
     has_time_for_trials: bool  # by held-out documents, in a fit
     learns_burstiness: bool
-    learned_by_trials: dict[str, Any]  # of the priors, see `HeldOutTrials`
+    of_trials: dict[str, Any]  # see `HeldOutTrials`
 
 
 class HDP(VariationalTopicModel):
@@ -136,6 +137,11 @@ class HDP(VariationalTopicModel):
     split_merge : bool or SplitMerge, default=True
         True: other numbers of topics are tried, and held-out documents judge. A
         `SplitMerge` has the details; `SplitMerge.paper()` are the moves of [1]_.
+    min_gain : float, default=0.005
+        Share, in [0, 0.5], of what all topics gain in held-out log probability over one
+        topic that a topic must bring, or trials merge or end it. Smaller: more, finer
+        topics; at most 1 / `min_gain` topics can each bring it. 0: all topics that
+        predict, however little.
     batch_size : int or "auto", default="auto"
         Documents of a minibatch, at most. "auto": 128, more of short or many documents.
     learning_offset, learning_decay : float, default=1.0, 0.5
@@ -267,6 +273,7 @@ class HDP(VariationalTopicModel):
         "batch_size": [NUMBER, StrOptions({"auto"})],
         "learning_method": [StrOptions({"batch", "memoized", "online"})],
         "split_merge": ["boolean", SplitMerge],
+        "min_gain": [Interval(Real, 0, 0.5, closed="both")],
         "burstiness": [StrOptions({"auto"}), Options(bool, {False})],
     }
 
@@ -285,6 +292,7 @@ class HDP(VariationalTopicModel):
         corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
         doc_concentration_prior: Sequence[float] = (1.0, 1.0),
         split_merge: bool | SplitMerge = True,
+        min_gain=0.005,
         batch_size: int | str = "auto",
         learning_offset=1.0,
         learning_decay=0.5,
@@ -313,6 +321,7 @@ class HDP(VariationalTopicModel):
         self.corpus_concentration_prior = corpus_concentration_prior
         self.doc_concentration_prior = doc_concentration_prior
         self.split_merge = split_merge
+        self.min_gain = min_gain
         self.batch_size = batch_size
         self.learning_offset = learning_offset
         self.learning_decay = learning_decay
@@ -356,6 +365,7 @@ class HDP(VariationalTopicModel):
                 "folds_words": is_collapsed and self.learn_priors == "auto",
                 "prior_limit": base_prior(self.topic_word_prior),
                 "learns_burstiness": learns_burstiness,
+                "min_gain": self.min_gain,
             },
         )
 
@@ -619,7 +629,7 @@ class HDP(VariationalTopicModel):
                         self.max_iter,
                         finish,
                         n_final_passes=plan.final_passes,
-                        **plan.learned_by_trials,
+                        **plan.of_trials,
                     )
 
                 is_fresh = not goes_on and isinstance(self.init, str)
@@ -827,7 +837,7 @@ class HDP(VariationalTopicModel):
                 )
 
             trials = stream_trials.begin_on_sample(
-                posterior, learner, held_out, moves, **self._plan.learned_by_trials
+                posterior, learner, held_out, moves, **self._plan.of_trials
             )
             trials.attach(local_step)
             ongoing = stream_trials.PausedTrials(trials, live=trials)

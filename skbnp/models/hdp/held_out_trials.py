@@ -4,9 +4,10 @@ Topics are learned from all documents except held-out ones. Candidates with thre
 as many topics learn as long, and replace the model if they predict these better, as
 long as nearly all topics live. Then the model learns on while its prediction improves;
 topics explain tables instead of tokens, if that predicts no worse; topics without which
-prediction is no worse are merged or end, several at a time. At last a copy learns from
-all documents, by steps as from a start, with topics of held-out documents if many are
-of one document. The topic prior predicts words of held-out documents from others best.
+prediction is no worse, or which bring less than their price, are merged or end, several
+at a time. At last a copy learns from all documents, by steps as from a start, with
+topics of held-out documents if many are of one document. The topic prior predicts words
+of held-out documents from others best.
 """
 
 from collections.abc import Callable
@@ -67,6 +68,8 @@ MOST_REJECTED = 4
 COMPARED_AT_HALF = ("start", "births", "merge of all")
 #: Reductions that there must be time for after the model has gone on.
 REDUCTIONS = 2
+#: Share of the topics that a reduction merges or ends at least if topics have a price.
+LADDER = 0.15
 #: Visits of documents in learning that each number that births draw takes as long as.
 BIRTH_COST = 0.004
 
@@ -105,7 +108,12 @@ class Trial:
 
 @dataclass(eq=False, repr=False)
 class HeldOutTrials(PassLearner[HDPPosterior]):
-    """Passes with trials judged by held-out documents, then final passes over all."""
+    """Passes with trials judged by held-out documents, then final passes over all.
+
+    Of K topics with the held-out log probability s(K) per token, trials look for the
+    largest s(K) - K rho (s* - s(1)), where s* is the largest s so far and rho is
+    `min_gain`: a topic must bring the share rho of what all topics bring.
+    """
 
     learner: InitVar[OnlineLearner]  # at its start, over documents not held out
     held_out: HeldOut
@@ -120,6 +128,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     prior_limit: float = HIGHEST
     learns_burstiness: bool = False
     length: int = 0  # passes of a run; 0 for those that `moves` ask for
+    min_gain: float = 0.0  # least share of the gain of all topics that one must bring
     posterior: HDPPosterior = field(init=False)
     n_tokens: Array = field(init=False)  # of each judge
     n_trials: int = 0
@@ -130,6 +139,9 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     model: Trial = field(init=False)
     run: Trial = field(init=False)  # of the model or of a candidate
     best: dict[int, Array] = field(init=False)  # of the reductions
+    n_best: int = 0  # topics that predicted these
+    #: Numbers of topics, and their gain over one topic with the same repeats of words.
+    gains: list[tuple[int, float]] = field(default_factory=list)
     knows_repeats: bool = False
     tries_tables: bool = field(init=False)
     alike: list[int] = field(default_factory=list)  # numbers that predict as well
@@ -188,7 +200,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if is_half and not is_over:  # topics change in place
             run.result = None
             if run.kind == "births":  # may end
-                gain = self._gain(run, self.model.logs)
+                gain = self._gain(run, self.model.logs, self.model.n_topics)
                 is_over = gain.mean < -gain.error
         if is_over:
             yield from self._decide(run, monitor)
@@ -205,6 +217,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             self.posterior.trials_ended = self.is_complete
             self.posterior.alike = min(self.alike), max(self.alike)
             self.posterior.held_out_gain = self.gain
+            self.posterior.gains = tuple(self.gains)
         return is_exact_pass and self.n_final > n_beside + 1
 
     def _record(self, run: Trial, result: Prediction) -> None:
@@ -252,25 +265,34 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         yield from self._suit_prior(run)
         return (yield from self._suited_prediction(run, self.knows_repeats))
 
-    def _gain(self, run: Trial, others: dict[int, Array]) -> Gain:
-        """Held-out gain over other log probabilities, after as many passes."""
+    @property
+    def price(self) -> float:
+        """Nats per held-out token that each topic must bring."""
+        return self.min_gain * max((gain for _, gain in self.gains), default=0.0)
+
+    def _gain(self, run: Trial, others: dict[int, Array], n_others: int) -> Gain:
+        """Held-out gain over `n_others` topics after as many passes, less the price."""
         goes_on = run.kind in ("continuation", "tables")
         n_passes = max(others) if goes_on else run.n_passes
         new, old = run.logs[run.n_passes], others[n_passes]
         judges = OTHERS if run.kind == "reduction" else slice(None)
-        return compare(new[judges], old[judges], self.n_tokens[judges])
+        gain = compare(new[judges], old[judges], self.n_tokens[judges])
+        return gain._replace(mean=gain.mean - self.price * (run.n_topics - n_others))
 
     # -- decisions --------------------------------------------------------------------
 
     def _decide(self, run: Trial, monitor: Monitor) -> Steps[None]:
         """Accept or reject the run that has ended; begin the next trial, if any."""
+        if run.n_passes == self.length:
+            self._record_gain(run)
         if run.kind == "start":
             self.alike = [run.n_topics]
             more = yield from self._births(run)
             self._begin(more or (yield from self._after_births()), monitor)
             return
-        is_less = run.kind in ("reduction", "merge of all")
-        gain = self._gain(run, self.best if is_less else self.model.logs)
+        model, is_less = self.model, run.kind in ("reduction", "merge of all")
+        others = (self.best, self.n_best) if is_less else (model.logs, model.n_topics)
+        gain = self._gain(run, *others)
         accepted = self._is_accepted(run, gain)
         self._note_alike(run, gain, accepted)
         what = "tables" if run.kind == "tables" else f"{run.n_topics} topics"
@@ -284,22 +306,12 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
                 self._adopt(run.learner, monitor)
             # Otherwise the posterior, which is as good, stays until the end.
             self.model, self.n_accepted, run.gain = run, self.n_accepted + 1, gain.mean
-        else:  # its topics are free before others begin
+        elif run.kind != "reduction" or not self.price:  # the next one begins there
+            # Its topics are free before others begin.
             self.run, run.learner, run.result = self.model, self.model.learner, None
         more = None
         if run.kind == "reduction":
-            if gain.mean > 0.0:
-                self.best = run.logs
-            self.is_halving |= not accepted
-            self.n_rejected = 0 if accepted else self.n_rejected + (run.n_changes == 1)
-            most = max(run.n_changes // 2, 1) if self.is_halving else None
-            n_next = run.n_changes if most is None else most
-            is_few = n_next < FEW * (run.n_started + run.n_changes)
-            is_over = self.n_rejected >= (MOST_REJECTED if self.finish else 1)
-            is_near = self.knows_repeats and gain.mean > -NEAR * self._cost(run, gain)
-            is_near |= self.n_rejected > 0  # another one may be better
-            if (accepted or is_near) and not is_few and not is_over:
-                more = yield from self._reduction(self.model, most)
+            more = yield from self._next_reduction(run, gain, accepted)
         elif run.kind == "continuation" and accepted:
             more = yield from self._after_births()
         elif run.kind in ("continuation", "tables"):
@@ -310,6 +322,28 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             if run.kind == "births":
                 more = more or (yield from self._after_births())
         self._begin(more, monitor)
+
+    def _next_reduction(
+        self, run: Trial, gain: Gain, accepted: bool
+    ) -> Steps[Trial | None]:
+        """Return the trial of a further reduction after that of a run, or None."""
+        if gain.mean > 0.0:
+            self.best, self.n_best = run.logs, run.n_topics
+        if self.price:  # the best number is seen from several below it
+            self.n_rejected += not accepted
+            is_near = gain.mean > -NEAR * gain.error
+            return (yield from self._reduction(run)) if is_near else None
+        self.is_halving |= not accepted
+        self.n_rejected = 0 if accepted else self.n_rejected + (run.n_changes == 1)
+        most = max(run.n_changes // 2, 1) if self.is_halving else None
+        n_next = run.n_changes if most is None else most
+        is_few = n_next < FEW * (run.n_started + run.n_changes)
+        is_over = self.n_rejected >= (MOST_REJECTED if self.finish else 1)
+        is_near = self.knows_repeats and gain.mean > -NEAR * self._cost(run, gain)
+        is_near |= self.n_rejected > 0  # another one may be better
+        if (accepted or is_near) and not is_few and not is_over:
+            return (yield from self._reduction(self.model, most))
+        return None
 
     def _note_alike(self, run: Trial, gain: Gain, accepted: bool) -> None:
         """Record numbers of topics within one standard error of the best."""
@@ -331,7 +365,9 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         return gain.mean >= -self._cost(run, gain)
 
     def _cost(self, run: Trial, gain: Gain) -> float:
-        """Loss, nats per token, that fewer topics may have."""
+        """Loss, nats per token, that fewer topics may have; none if topics cost."""
+        if self.price and run.kind == "reduction":
+            return 0.0
         cost = ALIKE_ERRORS * gain.error
         is_bursty = run.posterior.state.burstiness is not None
         if is_bursty and run.kind == "reduction":
@@ -382,6 +418,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             posterior.set_state(burstiness=None)
             result = self.held_out.predict(posterior, run.executor)
         self._record(run, result)
+        self.gains = []  # without repeats
+        self._record_gain(run)
 
     def end_births(self) -> None:
         """Keep the number of topics of the model, without reductions."""
@@ -398,7 +436,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             trial = self._new_run("tables", model.learner)
             trial.posterior.set_state(by_tables=True)
             return trial
-        self.best = model.logs
+        self.best, self.n_best = model.logs, model.n_topics
         return (yield from self._reduction(model)) if self.may_reduce else None
 
     def _begin(self, candidate: Trial | None, monitor: Monitor) -> None:
@@ -412,7 +450,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         self.alike.append(self.model.n_topics)
         self.run, self.model.result = self.model, None  # what others held is free
         if self.gain is None and self.finish is not None:
-            gain = self._gain_over_words()
+            gain = self._gain_over_words(self.model)
             self.gain = gain.mean, gain.error
         self.final = self.model.learner
         if self.finish is not None:
@@ -421,20 +459,27 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
                 train, executor = self.held_out.train, self.run.executor
                 join_topics_of_one_document(posterior, train, executor)
             if self.moves.births:
-                add_document_births(posterior, self.held_out, ALIKE, self.run.executor)
+                add_document_births(
+                    posterior, self.held_out, ALIKE, self.price, self.run.executor
+                )
             posterior.step_origin = posterior.n_steps  # steps as from a start
             self.final = self.finish(self.held_out, posterior, self.model.learner)
             self.model.learner.posterior = self.posterior  # its topics are in the copy
         elif self.final.posterior is not self.posterior:
             self._adopt(self.final, monitor)
 
-    def _gain_over_words(self) -> Gain:
-        """Gain of the model over one topic with the same repeats of words."""
-        posterior, logs = self.model.posterior, self.model.logs[self.model.n_passes]
+    def _record_gain(self, run: Trial) -> None:
+        """Record what the topics of a run gain over one, if topics have a price."""
+        if self.min_gain:
+            self.gains.append((run.n_topics, self._gain_over_words(run).mean))
+
+    def _gain_over_words(self, run: Trial) -> Gain:
+        """Gain of a run over one topic with the same repeats of words."""
+        posterior, logs = run.posterior, run.logs[run.n_passes]
         words, _ = self.held_out.log_probability_of_words(
             posterior.state.burstiness,
             posterior,
-            self.model.executor,
+            run.executor,
             learns_prior=self.folds_words,
         )
         return compare(logs, words, self.n_tokens)
@@ -455,6 +500,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         most, started = train.n_docs, (run.n_started, run.prior_started)
         n_births = held_out_moves.number_of_births(run.posterior, most, *started)
         may_add = self.moves.births and run.posterior.state.burstiness is None
+        may_add &= n_births * self.min_gain < 1.0  # or they cost more than all gain
         if n_births < 1 or not may_add:
             return None
         n_topics, seen = run.n_topics + n_births, now.global_stats.topic_words.seen
@@ -487,10 +533,15 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             choosers = self.held_out.half(0, proposal)
             del proposal
             cheapest = held_out_moves.reductions(posterior, *choosers)
-            cheapest = cheapest[self.n_rejected :]  # the others were tried
+            if not self.price:
+                cheapest = cheapest[self.n_rejected :]  # the others were tried
             del choosers
             least = int(self.finish is not None)  # streams have less time
-            n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit, least)
+            if self.price:
+                least = max(int(LADDER * run.n_topics), 1)
+            n_changes = held_out_moves.reduce(
+                posterior, cheapest, BUDGET, self.price, limit, least
+            )
         if n_changes == 0:
             return None
         # A model that has gone on keeps its step sizes.

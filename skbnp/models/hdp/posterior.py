@@ -33,6 +33,8 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     #: Gain over word frequencies by documents that trials held out, nats per token, and
     #: its standard error.
     held_out_gain: tuple[Number, Number] | None = None
+    #: Numbers of topics that trials compared, and the gain of each, nats per token.
+    gains: tuple[tuple[Count, Number], ...] = ()
     outliers: Outliers | None = None  # documents of a stream predicted badly
     trials: Any = None  # PausedTrials that go on in the next call
     #: Documents of a stream that topics of trials have missed, to be learned.

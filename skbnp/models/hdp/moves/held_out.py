@@ -169,7 +169,11 @@ def add_topics(posterior: HDPPosterior, topics: sp.csr_array, shares: Array) -> 
 
 
 def add_document_births(
-    posterior: HDPPosterior, held_out: HeldOut, least_gain: float, executor: Executor
+    posterior: HDPPosterior,
+    held_out: HeldOut,
+    least_gain: float,
+    price: float,
+    executor: Executor,
 ) -> int:
     """Add births from held-out documents in place if others gain; return their number.
 
@@ -179,8 +183,8 @@ def add_document_births(
     documents as there are topics of a training document, those that are predicted
     worst, each give birth to a topic. Before that, births from either half are judged
     by the other half, which must gain a standard error, and `least_gain` nats per
-    token. Collapsed family alone: totals of the mean-field family have no topics
-    without documents.
+    token, or the price of the births. Collapsed family alone: totals of the mean-field
+    family have no topics without documents.
     """
     n_topics, n_train = posterior.state.n_components, held_out.train.n_docs
     limit = int(min(posterior.max_components - n_topics, n_train))
@@ -203,13 +207,15 @@ def add_document_births(
             add_topics(posterior, X, n_tokens / n_all)
         return len(n_tokens)
 
+    least = least_gain
     for half in (0, 1):
         proposal = posterior.copy()
-        add_births(proposal, ranks[ranks % 2 == half])
+        n_births = add_births(proposal, ranks[ranks % 2 == half])
+        least = max(least, price * n_births)
         logs = held_out.log_probability(held_out.predict(proposal, executor))
         after[1 - half :: 2] = logs[1 - half :: 2]
     gain = compare(after, before, held_out.n_tokens)
-    is_clear = gain.mean > max(gain.error, least_gain)
+    is_clear = gain.mean > max(gain.error, least)
     return add_births(posterior, ranks) if is_clear else 0
 
 
@@ -294,13 +300,15 @@ def reduce(
     posterior: HDPPosterior,
     results: list[Reduction],
     budget: float,
+    price: float = 0.0,
     limit: int | None = None,
     least: int = 0,
 ) -> int:
     """Merge and end topics in place, the cheapest first; return the number of changes.
 
     At most half of the topics, and at most `limit`, change, each once. The sum of
-    predicted losses is at most `budget`; gains are not subtracted from it. `least`
+    predicted losses, each less the `price` of a topic, is at most `budget`; gains are
+    not subtracted from it. `least`
     changes are made even if they cost more: what the other topics learn from them is
     not predicted.
     """
@@ -308,7 +316,7 @@ def reduce(
     most, chosen = min(max(n_topics // 2, 1), n_topics - 1), list[Reduction]()
     most = most if limit is None else min(most, limit)
     for candidate in results:
-        cost = max(candidate.loss, 0.0)
+        cost = max(candidate.loss - price, 0.0)
         topics = {n for n in candidate[1:] if n is not None}
         is_dear = spent + cost > budget and len(chosen) >= least
         if is_dear or len(chosen) >= most:
