@@ -637,7 +637,9 @@ class HDP(VariationalTopicModel):
                 if not splits:
                     return trials(posterior, held_out)
                 n_known = int(posterior.global_stats.topic_words.is_known.sum())
-                return CrossFittedTrials(posterior, splits, trials, moves, n_known)
+                return CrossFittedTrials(
+                    posterior, splits, trials, moves, n_known, self.min_gain
+                )
         warm_up = 0 if goes_on else plan.warm_up
         documents = self._documents(corpus, goes_on)
         learner = self._learner(posterior, corpus, local_step, warm_up, documents)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -80,6 +80,9 @@ class NestedHDP(CountModel):
         Children of the root; None for groups of topics by the evidence of documents.
     max_components : int or None, default=None
         Largest number of nodes, the root included; None for the limit of `HDP`.
+    min_gain : float, default=0
+        Share of the gain of all topics that a topic of the flat fit must bring, in
+        [0, 0.5], see `HDP`. 0: all that predict, as groups of them are read.
     learning_method : {"online", "memoized", "batch"}, default="online"
         How the tree is learned after the start. "online": one update per minibatch,
         as `partial_fit` does. "memoized": one per minibatch, which replaces its former
@@ -216,6 +219,7 @@ class NestedHDP(CountModel):
         "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
         "n_themes": [NUMBER, None],
         "max_components": [NUMBER, None],
+        "min_gain": [Interval(Real, 0, 0.5, closed="both")],
         "learning_method": [StrOptions({"batch", "online", "memoized"})],
         "stop_prior": [tuple, list],
         "child_concentration": [PRIOR],
@@ -243,6 +247,7 @@ class NestedHDP(CountModel):
         *,
         n_themes=None,
         max_components=None,
+        min_gain=0.0,
         learning_method="online",
         stop_prior: Sequence[float] = (0.3, 0.3),
         child_concentration=1.0,
@@ -270,6 +275,7 @@ class NestedHDP(CountModel):
         self.max_depth = max_depth
         self.n_themes = n_themes
         self.max_components = max_components
+        self.min_gain = min_gain
         self.learning_method = learning_method
         self.stop_prior = stop_prior
         self.child_concentration = child_concentration
@@ -453,7 +459,9 @@ class NestedHDP(CountModel):
             return self.init._posterior
         limit = posterior.max_components
         most = None if np.isinf(limit) else int(limit)
-        flat = HDP(max_components=most, burstiness=self.burstiness)
+        flat = HDP(
+            max_components=most, min_gain=self.min_gain, burstiness=self.burstiness
+        )
         result = flat._start(
             flat._make_model(), counts, posterior.seed_entropy, counts.shape[0]
         )

@@ -142,6 +142,10 @@ class Candidate(NamedTuple):
         """Median of the numbers of topics."""
         return self.numbers[self.middle]
 
+    def net(self, price: float, n_tokens: Array) -> Array:
+        """Log probabilities less `price` nats per token for each topic, (n_docs,)."""
+        return self.logs - price * self.number * n_tokens
+
     @property
     def middle(self) -> int:
         """Position of the split that has the median number of topics."""
@@ -170,6 +174,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
     make: Callable[[HDPPosterior, HeldOut], HeldOutTrials] | None
     moves: SplitMerge
     n_carried: int  # topics that are given: each fit begins with these
+    min_gain: float = 0.0  # least share of the gain of all topics that one must bring
     trials: HeldOutTrials | None = None
 
     @property
@@ -329,11 +334,18 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         if self.have_judges or not fixed:
             trials = self._by_trials()
             candidates += [trials] if trials.agrees or not fixed else []
-        best = max(candidates, key=lambda one: one.logs.sum())
-        alike = [one for one in candidates if _is_alike(one, best, n_tokens)]
+        price = self._price(fixed[0], candidates) if fixed else 0.0
+        best = max(candidates, key=lambda one: one.net(price, n_tokens).sum())
+        alike = [one for one in candidates if _is_alike(one, best, price, n_tokens)]
         alike.sort(key=lambda one: one.number)
         chosen, sure = self._smallest_sure(alike, fixed)
-        return self._end(chosen, sure, candidates, monitor)
+        return self._end(chosen, sure, price, candidates, monitor)
+
+    def _price(self, fewest: Candidate, candidates: list[Candidate]) -> float:
+        """Nats per held-out token that each topic must bring, see `HeldOutTrials`."""
+        n_tokens = self.n_tokens
+        gains = [compare(one.logs, fewest.logs, n_tokens).mean for one in candidates]
+        return self.min_gain * max(gains)
 
     def _smallest_sure(
         self, alike: list[Candidate], fixed: list[Candidate]
@@ -357,6 +369,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         self,
         chosen: Candidate,
         gain: Gain | None,
+        price: float,
         candidates: list[Candidate],
         monitor: Monitor,
     ) -> HeldOutTrials:
@@ -367,10 +380,11 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         """
         n_tokens = self.n_tokens
         alike = list(chosen.usual)
-        best = max([chosen, *candidates], key=lambda one: one.logs.sum())
-        for one in candidates:
-            loss = compare(best.logs, one.logs, n_tokens)
-            if one is best or loss.mean <= loss.error:
+        nets = [one.net(price, n_tokens) for one in (chosen, *candidates)]
+        best = max(nets, key=lambda net: net.sum())
+        for one, net in zip(candidates, nets[1:], strict=True):
+            loss = compare(best, net, n_tokens)
+            if net is best or loss.mean <= loss.error:
                 alike += one.usual
         n_judges = [len(one.n_tokens) for one in self.held_out]
         place = chosen.middle if chosen.kind == "trials" else int(np.argmax(n_judges))
@@ -452,9 +466,9 @@ def _log_probability(
     return np.concatenate(logs)
 
 
-def _is_alike(one: Candidate, best: Candidate, n_tokens: Array) -> bool:
+def _is_alike(one: Candidate, best: Candidate, price: float, n_tokens: Array) -> bool:
     """Whether a candidate predicts as well as the best, within a standard error."""
-    gain = compare(one.logs, best.logs, n_tokens)
+    gain = compare(one.net(price, n_tokens), best.net(price, n_tokens), n_tokens)
     return bool(gain.mean >= -max(ALIKE, gain.error))
 
 
