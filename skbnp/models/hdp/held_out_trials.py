@@ -263,7 +263,10 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             yield self.judge_cost
             return self.held_out.predict(run.posterior, run.executor)
         yield from self._suit_prior(run)
-        return (yield from self._suited_prediction(run, self.knows_repeats))
+        # Where topics have a price, one with repeats would replace them at last.
+        may_learn = not self.price or run.posterior.state.burstiness is not None
+        repeats = self.knows_repeats and may_learn
+        return (yield from self._suited_prediction(run, repeats))
 
     @property
     def price(self) -> float:
@@ -275,7 +278,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         goes_on = run.kind in ("continuation", "tables")
         n_passes = max(others) if goes_on else run.n_passes
         new, old = run.logs[run.n_passes], others[n_passes]
-        judges = OTHERS if run.kind == "reduction" else slice(None)
+        is_chosen = run.kind == "reduction" and not self.price
+        judges = OTHERS if is_chosen else slice(None)
         gain = compare(new[judges], old[judges], self.n_tokens[judges])
         return gain._replace(mean=gain.mean - self.price * (run.n_topics - n_others))
 
@@ -539,9 +543,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             least = int(self.finish is not None)  # streams have less time
             if self.price:
                 least = max(int(LADDER * run.n_topics), 1)
-            n_changes = held_out_moves.reduce(
-                posterior, cheapest, BUDGET, self.price, limit, least
-            )
+            n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit, least)
         if n_changes == 0:
             return None
         # A model that has gone on keeps its step sizes.

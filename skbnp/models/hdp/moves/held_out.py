@@ -300,15 +300,13 @@ def reduce(
     posterior: HDPPosterior,
     results: list[Reduction],
     budget: float,
-    price: float = 0.0,
     limit: int | None = None,
     least: int = 0,
 ) -> int:
     """Merge and end topics in place, the cheapest first; return the number of changes.
 
     At most half of the topics, and at most `limit`, change, each once. The sum of
-    predicted losses, each less the `price` of a topic, is at most `budget`; gains are
-    not subtracted from it. `least`
+    predicted losses is at most `budget`; gains are not subtracted from it. `least`
     changes are made even if they cost more: what the other topics learn from them is
     not predicted.
     """
@@ -316,7 +314,7 @@ def reduce(
     most, chosen = min(max(n_topics // 2, 1), n_topics - 1), list[Reduction]()
     most = most if limit is None else min(most, limit)
     for candidate in results:
-        cost = max(candidate.loss - price, 0.0)
+        cost = max(candidate.loss, 0.0)
         topics = {n for n in candidate[1:] if n is not None}
         is_dear = spent + cost > budget and len(chosen) >= least
         if is_dear or len(chosen) >= most:
