@@ -190,6 +190,9 @@ class HDP(VariationalTopicModel):
     n_components_range_ : tuple of (int, int) or None
         Smallest and largest number of topics within one standard error of the best;
         None after edits.
+    n_components_gains_ : dict of int to float
+        Held-out gain over one topic, nats per token, of the numbers of topics that
+        trials compared, if topics have a price (`min_gain`).
     emerged_component_ids_ : ndarray of int or None
         Ids of topics that `partial_fit` began for documents predicted badly, in order;
         None before it has looked for any.
@@ -512,6 +515,12 @@ class HDP(VariationalTopicModel):
         if alike is None:
             return None
         return min(*alike, n_components), max(*alike, n_components)
+
+    @property
+    def n_components_gains_(self) -> dict[int, float]:
+        """Held-out gain over one topic of the numbers that trials compared."""
+        check_is_fitted(self)
+        return dict(sorted(self._posterior.gains))
 
     @property
     def background_weight_(self) -> float:

@@ -122,6 +122,30 @@ def certainty_of(model, n_components):
         facts["one topic"] = "words alone predict held-out documents as well"
     if low < high:
         facts["as good"] = f"{low:,} to {high:,}, within one standard error"
+    return facts | _worth_of(model, n_components)
+
+
+def _worth_of(model, n_components):
+    """Return why trials kept this number of topics, and what others would gain."""
+    gains = getattr(model, "n_components_gains_", {})
+    share = 100.0 * getattr(model, "min_gain", 0.0)
+    if not share or len(gains) < 2 or n_components < 2:
+        return {}
+    facts = {"why so many": f"each brings at least {share:g} % of what all gain"}
+    number, most = max(gains.items(), key=lambda pair: pair[1])
+    now = gains.get(n_components)
+    if now is None:
+        return facts
+    if number > n_components and most > now:
+        gain = f"{most - now:.3f} nats per held-out token"
+        facts["more"] = f"{number:,} predict better by {gain} (min_gain=0 keeps them)"
+    fewer = [number for number in gains if number < n_components]
+    if fewer and gains[max(fewer)] < now:
+        loss = f"{now - gains[max(fewer)]:.3f} nats"
+        facts["fewer"] = f"{max(fewer):,} would cost {loss}"
+    if 2.0 * n_components * share >= 100.0:
+        limit = f"at most {100.0 / share:,.0f} topics can each bring so much"
+        facts["limit"] = f"{limit}: decrease min_gain to try more"
     return facts
 
 

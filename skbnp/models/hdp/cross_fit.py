@@ -334,18 +334,26 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         if self.have_judges or not fixed:
             trials = self._by_trials()
             candidates += [trials] if trials.agrees or not fixed else []
-        price = self._price(fixed[0], candidates) if fixed else 0.0
+        gains = self._gains(fixed, candidates)
+        price = self.min_gain * max(gains.values(), default=0.0)
         best = max(candidates, key=lambda one: one.net(price, n_tokens).sum())
         alike = [one for one in candidates if _is_alike(one, best, price, n_tokens)]
         alike.sort(key=lambda one: one.number)
         chosen, sure = self._smallest_sure(alike, fixed)
-        return self._end(chosen, sure, price, candidates, monitor)
+        result = self._end(chosen, sure, price, candidates, monitor)
+        result.gains = list(gains.items())
+        return result
 
-    def _price(self, fewest: Candidate, candidates: list[Candidate]) -> float:
-        """Nats per held-out token that each topic must bring, see `HeldOutTrials`."""
-        n_tokens = self.n_tokens
-        gains = [compare(one.logs, fewest.logs, n_tokens).mean for one in candidates]
-        return self.min_gain * max(gains)
+    def _gains(
+        self, fixed: list[Candidate], candidates: list[Candidate]
+    ) -> dict[int, float]:
+        """Gain of each number over the fewest topics, if topics have a price."""
+        if not (self.min_gain and fixed):
+            return {}
+        fewest, n_tokens = fixed[0].logs, self.n_tokens
+        return {
+            one.number: compare(one.logs, fewest, n_tokens).mean for one in candidates
+        }
 
     def _smallest_sure(
         self, alike: list[Candidate], fixed: list[Candidate]

@@ -311,6 +311,7 @@ def share(
     with commit():
         posterior.adopt(result, monitor, trials.n_logged)
         posterior.alike = min(trials.alike), max(trials.alike)
+        posterior.gains = tuple(trials.gains)
         posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
         posterior.missed = sp.vstack(missed, format="csr") if missed else None
         posterior.n_seen -= sum(X.shape[0] for X in missed) - n_before
