@@ -109,7 +109,9 @@ def learn(docs, model, seed):
     if model == PEER:
         yield fit_peer(docs, seed)
     else:
-        yield measured(fitted(HDP(random_state=seed, **MODELS[model]), docs))
+        yield measured(
+            fitted(HDP(random_state=seed, **MODELS[model], min_gain=0), docs)
+        )
 
 
 def by_corpus(rows):
@@ -139,8 +141,8 @@ def draw_bursty(concentration, seed):
 
 
 def learn_planted(docs, draw):
-    alone = HDP(burstiness=False, random_state=draw).fit(docs.train)
-    fit = fitted(HDP(random_state=draw), docs)
+    alone = HDP(burstiness=False, random_state=draw, min_gain=0).fit(docs.train)
+    fit = fitted(HDP(random_state=draw, min_gain=0), docs)
     fit.more["topics without"] = alone.n_components_
     fit.more["c found"] = fit.model.word_concentration_
     fit.more["d found"] = fit.model.word_discount_
@@ -148,7 +150,7 @@ def learn_planted(docs, draw):
 
 
 def learn_stream(docs, model, chunk, seed):
-    hdp = HDP(random_state=seed, **MODELS[model])
+    hdp = HDP(random_state=seed, **MODELS[model], min_gain=0)
     order = np.random.default_rng(seed).permutation(docs.train.shape[0])
 
     def learn_chunks():
@@ -160,7 +162,7 @@ def learn_stream(docs, model, chunk, seed):
 
 
 def learn_some(docs, at_most, seed):
-    hdp = HDP(at_most, max_components=at_most, random_state=seed)
+    hdp = HDP(at_most, max_components=at_most, random_state=seed, min_gain=0)
     yield measured(fitted(hdp, docs))
 
 

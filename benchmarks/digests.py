@@ -126,7 +126,7 @@ def _on_workers(name, **settings):
 
 
 def _hdp(**settings):
-    return HDP(**{"random_state": 0} | settings)
+    return HDP(**{"random_state": 0, "min_gain": 0} | settings)
 
 
 def _mean_field(**settings):

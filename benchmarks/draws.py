@@ -13,6 +13,7 @@ N_TEST = 300
 def planted(corpus, seed=0):
     """Documents of bars ("bars 5x5, 300"), of an HDP ("hdp 15, 800"), or of no topics.
 
+    Or of topics of equal weights ("equal 40, 2000"), or of weights 1 / k ("power ...").
     These are documents of "one topic", of "uniform" words, and of the words of a corpus
     in random order ("permuted ap"). Other names are corpora of text.
     """
@@ -29,6 +30,14 @@ def planted(corpus, seed=0):
         truth = made.topic_word_distr, np.full(n_topics, prior)
         return Documents(counts[:n_docs], counts[n_docs:], truth)
     rng = np.random.default_rng(seed)
+    if kind in ("equal", "power"):
+        size, n_docs = (int(number) for number in rest.split(", "))
+        weights = np.arange(1.0, size + 1.0) ** -float(kind == "power")
+        prior = 2.0 * weights / weights.sum()
+        topics = rng.dirichlet(np.full(1000, 0.05), size)
+        shares = rng.dirichlet(prior, n_docs + N_TEST)
+        counts = sp.csr_array(rng.multinomial(100, shares @ topics))
+        return Documents(counts[:n_docs], counts[n_docs:], (topics, prior))
     if corpus in ("one topic", "uniform"):
         topic = rng.dirichlet(np.full(500, 0.1))
         if corpus == "uniform":

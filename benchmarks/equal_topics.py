@@ -86,7 +86,7 @@ def topics_after(docs, model, K, seconds):
     if model.startswith("skbnp"):
         fixed = {} if K is None else {"n_components": K, "split_merge": False}
         plain = {"burstiness": False} if "no burstiness" in model else {}
-        hdp = HDP(max_iter=10**6, random_state=0, **fixed, **plain)
+        hdp = HDP(max_iter=10**6, random_state=0, **fixed, **plain, min_gain=0)
         with peers.Interrupts(seconds):
             hdp.fit(docs.train)
         return common.topics_of(hdp)

@@ -24,7 +24,7 @@ from skbnp.utils.fitted import token_shares
 def default_fit(corpus):
     """Fit of a corpus that finds the number of topics."""
     with warnings.catch_warnings(action="ignore"):
-        return fitted(HDP(random_state=0), documents(corpus))
+        return fitted(HDP(random_state=0, min_gain=0), documents(corpus))
 
 
 def documents(corpus):

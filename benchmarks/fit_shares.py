@@ -136,8 +136,8 @@ def seconds_of(function, n_runs):
 def shares(name):
     """Fit by default; returns the model, the rows of a test and a row of the table."""
     train, test = (few_words(), few_words()) if "short" in name else load(name, 50_000)
-    hdp = HDP(random_state=0)
-    _, plain = common.cpu_seconds(lambda: HDP(random_state=0).fit(train))
+    hdp = HDP(random_state=0, min_gain=0)
+    _, plain = common.cpu_seconds(lambda: HDP(random_state=0, min_gain=0).fit(train))
     with timed_parts() as (kernels, passes, saved):
         _, seconds = common.cpu_seconds(lambda: hdp.fit(train))
     return (
@@ -183,7 +183,7 @@ def beside_lda(hdp, train, test, n_runs):
 
 def stream(train):
     """Milliseconds of `partial_fit` of a few documents: median, and worst."""
-    hdp, seconds = HDP(random_state=0), []
+    hdp, seconds = HDP(random_state=0, min_gain=0), []
     for number in range(min(N_CHUNKS, train.shape[0] // CHUNK_SIZE)):
         chunk = train[number * CHUNK_SIZE : (number + 1) * CHUNK_SIZE]
         seconds.append(common.cpu_seconds(partial(hdp.partial_fit, chunk))[1])
@@ -200,7 +200,9 @@ def large_pass(train, burstiness):
 
     def learn(n_passes):
         options = {"split_merge": False, "max_iter": n_passes, "tol": 0.0}
-        hdp = HDP(N_TOPICS, burstiness=burstiness, random_state=0, **options)
+        hdp = HDP(
+            N_TOPICS, burstiness=burstiness, random_state=0, **options, min_gain=0
+        )
         with timed_parts() as (_, _, saved):
             seconds = common.cpu_seconds(lambda: hdp.fit(train))[1]
         return np.array([seconds, seconds - saved[0]])
@@ -220,7 +222,7 @@ def large_pass(train, burstiness):
 def calls(name):
     """Seconds of a stream of a corpus in its order, and of its calls."""
     train = common.load_corpus(name).astype(float)
-    hdp, seconds = HDP(random_state=0), []
+    hdp, seconds = HDP(random_state=0, min_gain=0), []
     for rows in np.array_split(np.arange(train.shape[0]), N_CALLS):
         chunk = train[rows[0] : rows[-1] + 1]
         seconds.append(common.cpu_seconds(partial(hdp.partial_fit, chunk))[1])

@@ -52,7 +52,7 @@ def draw(n_topics, concentration, eta, n_words, length, shared, rng):
 def learn(corpus, seed):
     """Topics and prior of a default fit, and test documents."""
     train, test = load(corpus, 50_000)
-    hdp = HDP(random_state=seed).fit(train)
+    hdp = HDP(random_state=seed, min_gain=0).fit(train)
     prior = hdp.doc_concentration_ * hdp.topic_weights_
     return hdp.topic_word_distr_, prior, test[:N_DOCS]
 

@@ -100,7 +100,7 @@ def fit_ours(train, look, seconds, seed):
 
     Returned with the seconds of a fit that ends by itself: it stays as it is.
     """
-    hdp = HDP(max_iter=10**6, random_state=seed)
+    hdp = HDP(max_iter=10**6, random_state=seed, min_gain=0)
     latest = Latest(look, seconds)
     hdp.set_callbacks(latest).fit(train)
     end, points = latest.seconds(), latest.looks
@@ -110,7 +110,7 @@ def fit_ours(train, look, seconds, seed):
         points.append([end, *look(*common.topics_of(hdp))])
     for limit in TIMES:
         if limit < min(seconds, points[0][0] if points else seconds):
-            part = HDP(max_iter=10**6, random_state=seed)
+            part = HDP(max_iter=10**6, random_state=seed, min_gain=0)
             with Interrupts(limit):
                 part.fit(train)
             points.append([limit, *look(*common.topics_of(part))])

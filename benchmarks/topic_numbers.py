@@ -25,6 +25,8 @@ from sweep import Case, Fit, completion, fitted, main, type_score
 
 from skbnp import HDP, GibbsHDP
 from skbnp.estimators import SplitMerge
+from skbnp.metrics import topic_coherence, topic_diversity
+from skbnp.models.hdp import held_out_trials
 from skbnp.models.hdp.stream_trials import PausedTrials
 from skbnp.rows.tokens import Tokens
 
@@ -80,7 +82,7 @@ METHODS = {
 
 
 def learn_numbers(docs, method, start, seed):
-    hdp = HDP(start, random_state=seed, **METHODS[method])
+    hdp = HDP(start, random_state=seed, **METHODS[method], min_gain=0)
     curve = common.Curve(
         lambda hdp: [standard_score(Fit(docs, hdp))], np.inf, spacing=0.0, gap=0.0
     )
@@ -131,7 +133,7 @@ RECIPES = {
 
 
 def learn_recipe(docs, recipe, start, seed):
-    fit = fitted(HDP(start, random_state=seed, **RECIPES[recipe]), docs)
+    fit = fitted(HDP(start, random_state=seed, **RECIPES[recipe], min_gain=0), docs)
     for kind in ("births", "splits", "merges"):
         fit.more[kind] = fit.model.history_[f"n_{kind}"][-1]
     yield fit
@@ -161,12 +163,12 @@ def learn_in_chunks(hdp, train, chunk):
 
 
 def learn_stream(docs, start, chunk, seed):
-    hdp = HDP(start, random_state=seed)
+    hdp = HDP(start, random_state=seed, min_gain=0)
     yield Fit(docs, hdp, sum(s for _, s in learn_in_chunks(hdp, docs.train, chunk)))
 
 
 def learn_by_date(docs, start, moves, seed):
-    hdp, total = HDP(start, split_merge=moves, random_state=seed), 0.0
+    hdp, total = HDP(start, split_merge=moves, random_state=seed, min_gain=0), 0.0
     for n_docs, seconds in learn_in_chunks(hdp, docs.train, CHUNK):
         total += seconds
         if -(-n_docs // CHUNK) in MARKS:
@@ -207,7 +209,7 @@ def timed(places, other=None):
 
 
 def learn_late(docs, documents, begin, start, chunk, seed):
-    fit, shares = Fit(docs, HDP(start, random_state=seed)), docs.truth[1]
+    fit, shares = Fit(docs, HDP(start, random_state=seed, min_gain=0)), docs.truth[1]
     n_late = shares.shape[1] // 4
     n_own = (shares[:, :n_late] >= 0.1).cumsum(axis=0)
     after, calls, of_trials = np.full(n_late, np.inf), [], []
@@ -234,7 +236,7 @@ def learn_late(docs, documents, begin, start, chunk, seed):
 
 
 def learn_quiet(docs, start, chunk, seed):
-    fit, born = Fit(docs, HDP(start, random_state=seed)), set()
+    fit, born = Fit(docs, HDP(start, random_state=seed, min_gain=0)), set()
     for n_docs, seconds in learn_in_chunks(fit.model, docs.train, chunk):
         fit.seconds += seconds
         if n_docs <= BEFORE_QUIET:
@@ -282,15 +284,56 @@ def default_fit(docs, seed):
     """A default fit with its range of numbers, and whether it warns."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit = fitted(HDP(random_state=seed), docs)
+        fit = fitted(HDP(random_state=seed, min_gain=0), docs)
     low, high = fit.model.n_components_range_ or 2 * (fit.model.n_components_,)
     fit.more = {"least": int(low), "most": int(high)}
     return fit, any(w.category is ConvergenceWarning for w in caught)
 
 
+#: Shares of the gain of all topics that a topic must bring, and as many fixed topics.
+PRICES = {
+    "all": {"min_gain": 0},
+    "priced": {},
+    "half": {"min_gain": 0.0025},
+    "twice": {"min_gain": 0.01},
+    "small steps": {},
+    "large steps": {},
+    "fixed": {"split_merge": False},
+}
+#: Least shares of the topics that a reduction merges or ends.
+STEPS = {"small steps": 0.08, "large steps": 0.3}
+#: Numbers of topics that priced fits had, by corpus and seed.
+NUMBERS = {}
+
+
+def learn_priced(docs, corpus, way, seed):
+    options = dict(PRICES[way])
+    if way == "fixed":  # a fit of the number of the priced one
+        options["n_components"] = NUMBERS[corpus, seed]
+    step = STEPS.get(way, held_out_trials.LADDER)
+    with patch.object(held_out_trials, "LADDER", step):
+        with warnings.catch_warnings(action="ignore"):
+            fit = fitted(HDP(random_state=seed, **options), docs)
+    if way == "priced":
+        NUMBERS[corpus, seed] = fit.model.n_components_
+    yield fit
+
+
+def priced_summary(rows):
+    """One row for each corpus and way: numbers of the seeds, and medians."""
+    result = []
+    for corpus, way in dict.fromkeys((row["corpus"], row["way"]) for row in rows):
+        same = [row for row in rows if (row["corpus"], row["way"]) == (corpus, way)]
+        numbers = ", ".join(str(row["topics"]) for row in same)
+        columns = ("near", "score", "coherence", "diversity", "CPU s")
+        medians = {name: median(same, name) for name in columns if name in same[0]}
+        result.append({"corpus": corpus, "way": way, "topics": numbers} | medians)
+    return result
+
+
 def learn_few(docs, model, split, limit):
     if model in OURS:
-        yield fitted(HDP(random_state=split, **OURS[model]), docs)
+        yield fitted(HDP(random_state=split, **OURS[model], min_gain=0), docs)
         return
     for size, prior, fit in fits_of_peer(model, docs, split, SIZES, limit):
         fit.more["model"] = f"{model}, K={size}, eta={prior}"
@@ -412,7 +455,7 @@ def sampled_sizes(chain, train):
 def learn_prior(docs, model, prior):
     if model == "HDP":
         given = {"topic_word_prior": prior, "learn_priors": "concentrations"}
-        fit = fitted(HDP(**given, random_state=0), docs)
+        fit = fitted(HDP(**given, random_state=0, min_gain=0), docs)
         size = fit.model.components_.sum(axis=1) - prior * docs.train.shape[1]
     else:
         given = {"learn_priors": True} if prior is None else {"topic_word_prior": prior}
@@ -560,6 +603,30 @@ CASES = {
         records={"score": completion},
         summary=short_summary,
         over="sample",
+    ),
+    "min_gain": Case(
+        axes={
+            "corpus": (
+                *("ap", "kos", "nips_abstracts", "docstrings", "bbc_tech", "sotu"),
+                *("arxiv2000", "citeulike_titles", "reuters395", "jacm"),
+                *("bars 5x5, 2000", "bars 10x10, 2000", "equal 40, 2000"),
+                *("equal 100, 4000", "power 20, 2000", "power 50, 4000"),
+            ),
+            "way": tuple(PRICES),
+            "seed": (0, 1, 2),
+        },
+        documents=draws.planted,
+        learn=learn_priced,
+        records={
+            "near": lambda fit: n_near(fit) if fit.docs.truth else np.nan,
+            "score": lambda fit: fit.model.score(fit.docs.test[:2000]),
+            "coherence": lambda fit: np.nanmean(
+                topic_coherence(fit.model, fit.docs.train)
+            ),
+            "diversity": lambda fit: topic_diversity(fit.model),
+        },
+        summary=priced_summary,
+        keeps=("corpus", "way", "seed"),
     ),
     "few_signatures": Case(
         axes={"draw": range(5)},
