@@ -314,8 +314,8 @@ def _gain(model, X, counts):
 
 #: R-hat above which chains are too far apart to be read.
 MOST_R_HAT = 1.1
-#: Topics of which an outline is of use.
-MANY = 20
+#: Topics that are too many to read one by one, and to which they may be merged.
+MANY, ENOUGH = 60, 20
 #: Topics that can be told apart by documents as few as these.
 FEW_TOPICS, FEW_DOCUMENTS = 10, 1000
 
@@ -360,11 +360,8 @@ def next_steps(account: "Account") -> list[str]:
             f"Fit more rows: {n_seen:,} do not tell how many {noun}s there are."
         )
     if is_flat and has_many and getattr(model, "split_merge", False):
-        n = FEW_TOPICS if n_seen is not None and n_seen < FEW_DOCUMENTS else MANY
-        steps.append(
-            f"For {n} topics, which are easier to read: {type(model).__name__}("
-            f"n_components={n}, split_merge=False)."
-        )
+        n = FEW_TOPICS if n_seen is not None and n_seen < FEW_DOCUMENTS else ENOUGH
+        steps.append(f"For {n} topics, which are easier to read: reduce_topics(..., {n}).")
     may_ask = not is_flat and getattr(model, "n_themes", 0) is None
     if may_ask and (model.tree_.parent == 0).sum() == 1:
         steps.append(

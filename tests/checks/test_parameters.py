@@ -66,6 +66,7 @@ BAD = {
     "n_chains": _COUNT,
     "max_components": [c for c in _COUNT if c is not None],
     "max_doc_components": _COUNT,
+    "min_gain": [-1e-300, 0.51, NAN, INF, "0.005", None, [0.0]],
     "variational_family": ["Collapsed", "mean-field", "", 1, None, True],
     "learning_method": ["Batch", "svi", "", 1, None, True],
     "doc_concentration": _POSITIVE,

@@ -425,7 +425,7 @@ def test_a_stream_has_topics_before_trials_end(start, size, visits, monkeypatch)
     monkeypatch.setattr(stream_trials, "MORE_VISITS", 0.0)
     monkeypatch.setattr(stream_trials, "MOST_VISITS", 20.0 if size == 100 else 400.0)
     X, topics = plant(1200, seed=3, begin=0)
-    hdp, kinds = HDP(start, random_state=0), set()
+    hdp, kinds = HDP(start, min_gain=0, random_state=0), set()
     for begin in range(0, X.shape[0], size):
         hdp.partial_fit(X[begin : begin + size])
         paused = hdp._posterior.trials
