@@ -1,11 +1,10 @@
 """Find the topics of a documentation corpus.
 
 The corpus is on every machine that runs this: the docstrings of NumPy, SciPy and
-scikit-learn. A hierarchical Dirichlet process (HDP) finds how many topics predict them
-best and how much weight each deserves, and is compared with scikit-learn's latent
-Dirichlet allocation (LDA) on documents that neither has seen: 200 topics, five passes
-over all documents, which take about a third of the time. More passes change the
-comparison little. Run it with
+scikit-learn. A hierarchical Dirichlet process (HDP) finds how many topics are worth
+reading and how much weight each deserves, and is compared with scikit-learn's latent
+Dirichlet allocation (LDA) of as many topics, five passes over all documents, on those
+that neither has seen. Run it with
 
     python examples/quickstart.py [figure.png]
 """
@@ -54,10 +53,10 @@ def main(figure_path="quickstart.png"):
     names = vectorizer.get_feature_names_out()
     show(f"\n{summary(hdp, names, n_components=15)}\n")
 
-    show("Fitting scikit-learn's LDA, five passes, for comparison ...")
+    show("Fitting scikit-learn's LDA of as many topics, five passes ...")
     started = time.perf_counter()
     lda = LatentDirichletAllocation(
-        200,
+        hdp.n_components_,
         topic_word_prior=0.05,
         learning_method="batch",
         max_iter=5,

@@ -11,6 +11,10 @@ from skbnp import datasets
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
+#: Facts of moves and of other numbers of topics, if there were any.
+OF_TRIALS = {"moves", "why", "more", "fewer", "as", "(min_gain=0"}
+
+
 def block(language):
     return re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)[1]
 
@@ -21,9 +25,11 @@ def layout(text):
         r"^topic +weight +terms\n", text.strip(), flags=re.MULTILINE
     )
     names = [line.split()[0] for line in facts.splitlines()[1:] if line]
-    rows = [line for line in topics.splitlines() if not line.startswith(" " * 16)]
+    heading = "in more than half of the documents"
+    rows = [line for line in topics.splitlines() if line != heading]
+    rows = [line for line in rows if not line.startswith(" " * 16)]
     return (
-        [name for name in names if name != "moves"],  # if there were any
+        [name for name in names if name not in OF_TRIALS],
         [bool(re.match(r" *\d+ +\d+\.\d %  \w", line)) for line in rows[:8]],
     )
 

@@ -361,7 +361,9 @@ def next_steps(account: "Account") -> list[str]:
         )
     if is_flat and has_many and getattr(model, "split_merge", False):
         n = FEW_TOPICS if n_seen is not None and n_seen < FEW_DOCUMENTS else ENOUGH
-        steps.append(f"For {n} topics, which are easier to read: reduce_topics(..., {n}).")
+        steps.append(
+            f"For {n} topics, which are easier to read: reduce_topics(..., {n})."
+        )
     may_ask = not is_flat and getattr(model, "n_themes", 0) is None
     if may_ask and (model.tree_.parent == 0).sum() == 1:
         steps.append(

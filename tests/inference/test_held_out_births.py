@@ -31,7 +31,7 @@ def births_of_fit(X, monkeypatch, add=held_out_moves.add_document_births, **give
         return n_births
 
     monkeypatch.setattr(held_out_trials, "add_document_births", note)
-    hdp = HDP(random_state=0, **given).fit(X)
+    hdp = HDP(**{"min_gain": 0, "random_state": 0} | given).fit(X)
     return hdp, *births[0]
 
 
@@ -56,16 +56,19 @@ def test_documents_whose_topics_no_other_has_give_births(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("case", ["bars", "mean_field", "gain"])
+@pytest.mark.parametrize("case", ["bars", "mean_field", "gain", "price"])
 def test_no_births(case, monkeypatch):
     X, begin = twins(), held_out_moves.add_document_births
     given = {"variational_family": "mean_field"} if case == "mean_field" else {}
     if case == "bars":
         X = make_bars(300, random_state=0).data
-    elif case == "gain":
+    elif case in ("gain", "price"):
 
-        def begin(posterior, judges, least_gain, executor):
-            return held_out_moves.add_document_births(posterior, judges, 5.0, executor)
+        def begin(posterior, judges, least_gain, price, executor):
+            least = (5.0, 0.0) if case == "gain" else (0.0, 1.0)
+            return held_out_moves.add_document_births(
+                posterior, judges, *least, executor
+            )
 
     _, before, after, n_births, _ = births_of_fit(X, monkeypatch, begin, **given)
     assert n_births == 0
@@ -125,7 +128,7 @@ def test_documents_do_not_judge_their_own_births(monkeypatch):
     monkeypatch.setattr(held_out_moves, "BIRTHS_FROM", 0.0)
     with Executor(None) as executor:
         begin = held_out_moves.add_document_births
-        assert begin(posterior, judges, 0.0, executor) == 0
+        assert begin(posterior, judges, 0.0, 0.0, executor) == 0
     whole = judges.whole(judges.first_parts)
     shares = np.full(whole.shape[0], 1.0 / X.shape[0])
     held_out_moves.add_topics(own, whole, shares)

@@ -463,10 +463,10 @@ def test_many_topics_can_be_asked_to_be_fewer():
     rng = np.random.default_rng(0)
     X = rng.multinomial(30, rng.dirichlet(np.full(60, 0.1), size=70), size=(6, 70))
     X = X.reshape(420, 60)
-    many = HDP(70, max_iter=2, tol=0.0, random_state=0).fit(X)
+    many = HDP(90, max_iter=2, tol=0.0, random_state=0).fit(X)
     assert many.n_active_components_ > 60
     assert "reduce_topics(..., 10)" in " ".join(summary(many).split())
-    more = HDP(70, max_iter=2, tol=0.0, random_state=0).fit(np.tile(X, (3, 1)))
+    more = HDP(90, max_iter=2, tol=0.0, random_state=0).fit(np.tile(X, (3, 1)))
     assert "reduce_topics(..., 20)" in " ".join(summary(more).split())
     many.split_merge = False
     assert "easier to read" not in summary(many)
