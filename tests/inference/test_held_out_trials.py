@@ -180,9 +180,9 @@ def test_the_model_goes_on_while_it_predicts_better(n_gains, bars, monkeypatch):
         begun.append((kind, learner.n_updates // learner.schedule.n_batches))
         return run
 
-    def say_gain(self, run, other):
+    def say_gain(self, run, *others):
         if run.kind != "continuation":
-            return gain(self, run, other)
+            return gain(self, run, *others)
         n_tried = sum(kind == "continuation" for kind, _ in begun)
         return Gain(0.01 if n_tried <= n_gains else 0.0, 0.001)
 
@@ -225,13 +225,13 @@ def test_the_topic_prior_is_free_when_births_end(bars, monkeypatch):
     monkeypatch.setattr(held_out_priors, "suit_prior", note_limit)
     judged, gain = [], HeldOutTrials._gain
 
-    def block_hook(self, run, others):
+    def block_hook(self, run, others, n_others):
         start = self.model
         if run.kind == "continuation" and start.kind == "start":
             judged.append(start)
             logs = self.held_out.log_probability(start.result)
             np.testing.assert_array_equal(others[start.n_passes], logs)
-        return gain(self, run, others)
+        return gain(self, run, others, n_others)
 
     monkeypatch.setattr(HeldOutTrials, "_gain", block_hook)
     moves = SplitMerge(births=False)
@@ -689,15 +689,15 @@ def test_another_single_reduction_is_tried_after_a_rejected_one(is_stream, monke
         tried.append(len(lists[-1]) - len(cheapest))
         return reduce(posterior, cheapest, budget, 1, 1)
 
-    def reject(trials, run, others):
-        gain = gain_of(trials, run, others)
+    def reject(trials, run, *others):
+        gain = gain_of(trials, run, *others)
         return gain._replace(mean=-1.0) if run.kind == "reduction" else gain
 
     monkeypatch.setattr(held_out_moves, "reductions", note_list)
     monkeypatch.setattr(held_out_moves, "reduce", make_one)
     monkeypatch.setattr(HeldOutTrials, "_gain", reject)
     X = make_bars(600, random_state=0).data
-    hdp = HDP(25, random_state=0)
+    hdp = HDP(25, min_gain=0, random_state=0)
     hdp = hdp.partial_fit(X) if is_stream else hdp.fit(X)
     if is_stream:
         assert {*tried} == {0}
@@ -717,7 +717,7 @@ def test_the_cheapest_reduction_is_tried_whatever_it_costs(is_stream, monkeypatc
 
     monkeypatch.setattr(held_out_moves, "reduce", note)
     X = make_bars(600, random_state=0).data
-    hdp = HDP(10, random_state=0)
+    hdp = HDP(10, min_gain=0, random_state=0)
     if is_stream:
         hdp.partial_fit(X)
     else:
