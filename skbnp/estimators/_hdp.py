@@ -192,7 +192,7 @@ class HDP(VariationalTopicModel):
         None after edits.
     n_components_gains_ : dict of int to float
         Held-out gain over one topic, nats per token, of the numbers of topics that
-        trials compared, if topics have a price (`min_gain`).
+        trials compared, if topics have a price (`min_gain`); empty after edits.
     emerged_component_ids_ : ndarray of int or None
         Ids of topics that `partial_fit` began for documents predicted badly, in order;
         None before it has looked for any.
@@ -480,6 +480,7 @@ class HDP(VariationalTopicModel):
         """Update the fitted attributes after an edit; forget the trials."""
         posterior = self._posterior
         posterior.trials = posterior.alike = posterior.held_out_gain = None
+        posterior.gains = ()
         if self._posterior.outliers is not None:  # topics stay as they were edited
             self._posterior.outliers = replace(self._posterior.outliers, provisional=())
         super()._publish_edits()
