@@ -503,7 +503,6 @@ class WordTopics:
 
     def remade(self, values: Array, seen: SeenWords, kept: Ints) -> "WordTopics":
         """Return a table whose first topics are those of the columns `kept`."""
-        del kept
         return WordTopics(values, seen)
 
     def widen(self, n_vocabulary: int) -> None:

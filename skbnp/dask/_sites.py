@@ -5,7 +5,6 @@ of it at any moment: then it reports what is missing, and the driver sends it ag
 site without a call for a while is removed, as the driver may have died.
 """
 
-import hashlib
 import pickle
 import threading
 import time
@@ -14,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import scipy.sparse as sp
 
 from skbnp.dask._inputs import Labels, Reader, read_block
 from skbnp.inference.executor import T
 from skbnp.inference.shards import Broadcast, Node, ProcessCache, Shard, Task, add_up
+from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.labels import Label
 from skbnp.utils.typing import MatrixLike
@@ -45,7 +44,8 @@ class BlockDescription:
         """Describe the rows of a block, None if there are none."""
         n_rows, n_features = (0, 0) if X is None else X.shape
         sizes = {label: one.shape[0] for label, one in result.items()}
-        return cls(number, sizes, n_rows, n_features, digest_of(result))
+        digests = (f"{label!r} {rows_digest(one)}" for label, one in result.items())
+        return cls(number, sizes, n_rows, n_features, digest_of(digests))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +153,6 @@ class Site:
             X = self.blocks[block][label]
             self.shards[key] = Shard(number, first_row, X, process=self.process)
         return self.shards[key]
-
-
-def digest_of(rows: dict[Label, sp.csr_array]) -> str:
-    """Digest of rows by label."""
-    result = hashlib.blake2b(digest_size=16)
-    for label, X in rows.items():
-        result.update(repr((label, X.shape)).encode())
-        if sp.issparse(X):
-            arrays = [X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data]
-        else:
-            arrays = [X]
-        for array in arrays:
-            result.update(np.ascontiguousarray(array).data)
-    return result.hexdigest()
 
 
 # The process of a worker --------------------------------------------------------------

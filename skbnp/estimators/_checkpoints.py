@@ -244,7 +244,7 @@ def _fingerprint_of(estimator: BaseEstimator, rows: Any, start: str) -> dict[str
     return {
         **kind_label(estimator),
         **parameters,
-        "rows of X": digest.hex() if isinstance(digest, bytes) else digest,
+        "rows of X": digest,
         "names of columns": archive.digest_of(map(str, names)),
         "start": start,
     }

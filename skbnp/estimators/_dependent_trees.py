@@ -295,18 +295,6 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
         seen = self._seen_with(np.unique(rows.indices), reset=reset)
         return _Rows(seen.compact(rows), groups, seen)
 
-    def _seen_with(self, columns: np.ndarray, *, reset: bool) -> SeenWords:
-        """Return the columns seen before, then new ones; at least one."""
-        nothing = SeenWords(np.empty(0, np.intp), self.n_features_in_)
-        before = nothing if reset else self._seen_columns()
-        seen = before.with_words(columns.astype(np.intp))
-        return seen if len(seen) else seen.with_words(np.zeros(1, np.intp))
-
-    def _describe(self, rows) -> str:
-        n_epochs = len(rows.epochs)
-        epochs = "1 epoch" if n_epochs == 1 else f"{n_epochs} epochs"
-        return f"{rows.shape[0]} rows of {rows.shape[1]} features in {epochs}"
-
     def _make_model(self) -> EpochModel:
         return EpochModel(
             self._given_priors(),

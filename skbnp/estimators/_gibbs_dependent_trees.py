@@ -1,6 +1,5 @@
 """Estimator of dependent trees over epochs, by Gibbs sampling."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -40,6 +39,7 @@ from skbnp.models.dependent_trees.start import (
     start_tree,
 )
 from skbnp.models.dependent_trees.state import TreePriors
+from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import NotEmpty
@@ -56,17 +56,15 @@ class _EpochCorpus:
         return sum(len(epoch.rows) for epoch in self.epochs)
 
     @property
-    def digest(self) -> bytes:
-        """Digest of rows and labels of epochs."""
-        content = hashlib.blake2b(digest_size=16)
-        content.update(self.seen.n_vocabulary.to_bytes(8, "little"))
-        if not self.seen.is_whole:
-            content.update(self.seen.words.tobytes())
-        for epoch in self.epochs:
-            content.update(repr(epoch.label).encode())
-            for part in epoch.rows.arrays:
-                content.update(part.tobytes())
-        return content.digest()
+    def shape(self) -> tuple[int, int]:
+        return len(self), self.seen.n_vocabulary
+
+    @property
+    def digest(self) -> str:
+        """Digest of rows and labels."""
+        epochs = [f"{one.label!r} {rows_digest(one.rows.X)}" for one in self.epochs]
+        seen = str(self.seen.n_vocabulary), rows_digest(self.seen.words)
+        return digest_of([*epochs, *seen])
 
 
 class GibbsDependentTrees(EpochTreeMixin, Sampler):
@@ -289,33 +287,18 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         """Check rows and labels; return rows on the unit sphere by epoch."""
         given = X, epochs, sample_weight
         rows, groups = self._read_epochs(*given, reset=reset, method=method)
-        rows, seen = self._compact(rows, reset=reset)
+        seen = self._seen_with(np.unique(rows.indices), reset=reset)
+        if reset and 2 * len(seen) >= rows.shape[1]:
+            # Drawing in the space of few other columns saves nothing.
+            seen = SeenWords.all(rows.shape[1])
+        rows = seen.compact(rows)
         parts = [EpochRows(label, Rows.of(rows[numbers])) for label, numbers in groups]
         while len(parts) > 1 and len(parts[0].rows) == 0:
             parts.pop(0)
         return _EpochCorpus(parts, seen)
 
-    def _compact(
-        self, rows: sp.csr_array, *, reset: bool
-    ) -> tuple[sp.csr_array, SeenWords]:
-        """Return rows in the columns seen, if first rows have fewer than half.
-
-        If most columns are seen, drawing in the space of the others saves nothing.
-        """
-        nothing = SeenWords(np.empty(0, np.intp), rows.shape[1])
-        before = nothing if reset else self._seen_columns()
-        seen = before.with_words(np.unique(rows.indices).astype(np.intp))
-        if reset and 2 * len(seen) >= rows.shape[1]:
-            seen = SeenWords.all(rows.shape[1])
-        elif len(seen) == 0:
-            seen = seen.with_words(np.zeros(1, np.intp))
-        return seen.compact(rows), seen
-
-    def _describe(self, data) -> str:
-        n_epochs = len(data.epochs)
-        epochs = "1 epoch" if n_epochs == 1 else f"{n_epochs} epochs"
-        n_features = data.seen.n_vocabulary
-        return f"nodes of {len(data)} rows of {n_features} features in {epochs}"
+    def _describe(self, rows) -> str:
+        return f"nodes of {super()._describe(rows)}"
 
     def _check_consistency(self, goes_on: bool) -> None:
         """Check nothing: no parameter depends on another."""

@@ -16,7 +16,12 @@ from sklearn.metrics import adjusted_rand_score
 from skbnp.estimators._base import PRIOR, are_in_use
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler
 from skbnp.estimators._saved import check_doc_counts, check_levels, check_number
-from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
+from skbnp.estimators._trees import (
+    MOST_LEVELS,
+    TopicTreeMixin,
+    check_tree,
+    fitted_priors,
+)
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
 from skbnp.kernels._nested_crp import MAX_LEVELS
@@ -309,7 +314,6 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         yield from [start] * self.n_chains
 
     def _attributes_of(self, best: NestedSample) -> dict[str, Any]:
-        eta = best.topic_word_prior
         return {
             "tree_": TreeView(
                 best.tree.parent,
@@ -320,11 +324,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
             "n_components_": len(best.component_ids),
             "component_ids_": best.component_ids.copy(),
             "topic_weights_": best.topic_weights,
-            "child_concentration_": best.child_concentration,
-            "level_prior_": best.level_prior.copy(),
-            "topic_word_prior_": (
-                float(eta[0]) if (eta == eta[0]).all() else eta.copy()
-            ),
+            **fitted_priors(best.priors),
         }
 
     def _check_sample(self, sample: NestedSample, sizes: dict[str, int]) -> None:

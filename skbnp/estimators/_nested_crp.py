@@ -417,7 +417,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
     def _fitted_attributes(self, posterior, *given):
         topics, priors = posterior.state, posterior.model.priors
         tree = topics.tree
-        eta, tokens = priors.topic_prior, posterior.global_stats.word_counts.sum(axis=1)
+        tokens = posterior.global_stats.word_counts.sum(axis=1)
         n_tokens = posterior.global_stats.n_tokens
         passing = passing_probabilities(
             tree, topics.stub_masses, priors.concentration, priors.n_levels
@@ -426,11 +426,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
             **super()._fitted_attributes(posterior, *given),
             "tree_": TreeView(tree.parent, passing, tree.ids, are_in_use(tokens)),
             "topic_weights_": tokens / n_tokens if n_tokens > 0 else tokens,
-            "child_concentration_": priors.concentration,
-            "level_prior_": priors.level_prior.copy(),
-            "topic_word_prior_": (
-                float(eta[0]) if (eta == eta[0]).all() else eta.copy()
-            ),
+            **_trees.fitted_priors(priors),
         }
 
     # -- loading ----------------------------------------------------------------------

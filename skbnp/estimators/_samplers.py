@@ -1,6 +1,5 @@
 """Base of estimators by Gibbs sampling: chains, kept samples, warm starts, chunks."""
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -37,6 +36,7 @@ from skbnp.inference.chains import (
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import SILENT, Account, shown, thin
 from skbnp.rows.tokens import Tokens
+from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.mixing import has_mixed, mixing
 from skbnp.utils.random import draw_seed_entropy
 from skbnp.utils.ranges import MOST_IDS, Entropy, Id, Steps
@@ -100,7 +100,7 @@ class Sampler(
     _next_id: Id  # of components
     _chains: tuple[ChainState, ...] | None  # None: no chain can go on
     _kept: list[Any]
-    _data: bytes | None  # name of the corpus that the chains are over
+    _data: str | None  # name of the corpus that the chains are over
     _burnt: Steps = 0  # their burn-in
 
     #: Columns of the history.
@@ -449,12 +449,10 @@ class TokenCorpus:
         return len(self.tokens)
 
     @property
-    def digest(self) -> bytes:
+    def digest(self) -> str:
         """Digest of the corpus."""
-        content = hashlib.blake2b(self.tokens.words.tobytes(), digest_size=16)
-        content.update(self.tokens.begin.tobytes())
-        content.update(self.tokens.n_words.to_bytes(8, "little"))
-        return content.digest()
+        words, begin = map(rows_digest, (self.tokens.words, self.tokens.begin))
+        return digest_of([words, begin, str(self.tokens.n_words)])
 
 
 class TopicSampler(_base.TopicModelMixin, Sampler):

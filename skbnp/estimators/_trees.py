@@ -31,6 +31,16 @@ def is_bare_path(estimator: Any) -> bool:
     return could_branch and len(estimator.tree_.leaves) == 1
 
 
+def fitted_priors(priors: LevelPriors) -> dict[str, Any]:
+    """Return the fitted attributes that priors of a topic tree determine."""
+    eta = priors.topic_prior
+    return {
+        "child_concentration_": priors.concentration,
+        "level_prior_": priors.level_prior.copy(),
+        "topic_word_prior_": float(eta[0]) if (eta == eta[0]).all() else eta.copy(),
+    }
+
+
 class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
     """Base of estimators whose documents take a path of a tree: evaluation."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Annotated, Generic, Protocol, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,33 +17,6 @@ from skbnp.inference.posterior import Lineage, Log
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import MOST_IDS, Id, Sized, Steps
 from skbnp.utils.typing import Ints
-
-
-class Chain(Protocol):
-    """Protocol of a chain of a sampler: tasks of a sweep, accept and rewind."""
-
-    @property
-    def n_pieces(self) -> int:
-        """Number of pieces of a sweep, a fraction of a second each."""
-
-    def tasks(self, piece: int) -> Sequence[Callable[[], object]]:
-        """List the tasks of a piece; the last piece ends the sweep.
-
-        Tasks run in parallel, without the interpreter lock, and none reads what another
-        one writes. The list is empty if the sweep has fewer pieces.
-        """
-
-    def accept(self) -> None:
-        """Make the sweep that was run the last complete one."""
-
-    def rewind(self) -> None:
-        """Restore the state of the last complete sweep."""
-
-    def trace(self) -> dict[str, object]:
-        """Return the entries of the last complete sweep in the history."""
-
-    def saved_state(self, run: RunTasks = run_in_turn) -> "ChainState":
-        """Return what an estimator keeps of the last complete sweep, to continue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +44,53 @@ class ChainState:
 State = TypeVar("State", bound=ChainState)
 
 
-class GibbsChain(ABC, Generic[State]):
+class Chain(ABC, Generic[State]):
+    """Base of chains of samplers: tasks of a sweep, accept and rewind."""
+
+    seed_entropy: int  # of the fit
+    state: State  # after the last complete sweep
+
+    @property
+    @abstractmethod
+    def n_pieces(self) -> int:
+        """Number of pieces of a sweep, a fraction of a second each."""
+
+    @abstractmethod
+    def tasks(self, piece: int) -> Sequence[Callable[[], object]]:
+        """List the tasks of a piece; the last piece ends the sweep.
+
+        Tasks run in parallel, without the interpreter lock, and none reads what another
+        one writes. The list is empty if the sweep has fewer pieces.
+        """
+
+    @abstractmethod
+    def accept(self) -> None:
+        """Make the sweep that was run the last complete one."""
+
+    @abstractmethod
+    def _restore(self, state: State) -> None:
+        """Restore counts and hyperparameters of a state."""
+
+    def rewind(self) -> None:
+        """Restore the state of the last complete sweep."""
+        self._restore(self.state)
+
+    def trace(self) -> dict[str, object]:
+        """Return the entries of the last complete sweep in the history."""
+        state = self.state
+        return {
+            "step": state.step,
+            "chain": state.number,
+            "n_components": max(len(state.ids), 1),
+            "log_joint": state.log_joint,
+        }
+
+    def saved_state(self, run: RunTasks = run_in_turn) -> State:
+        """Return what an estimator keeps of the last complete sweep, to continue."""
+        return self.state
+
+
+class GibbsChain(Chain[State]):
     """Base of chains that sweep over documents in order, then stage a new state.
 
     Streams are named by the number of the chain and of the sweep, and a sweep depends
@@ -79,9 +98,7 @@ class GibbsChain(ABC, Generic[State]):
     of its state.
     """
 
-    seed_entropy: int  # of the fit
     pieces: list[tuple[int, int]]  # ranges of documents
-    state: State
     _staged: tuple[State, list[Lineage]]
 
     @abstractmethod
@@ -91,10 +108,6 @@ class GibbsChain(ABC, Generic[State]):
     @abstractmethod
     def _end(self, rng: np.random.Generator) -> tuple[State, list[Lineage]]:
         """End a sweep; return the state with the old log, and new log entries."""
-
-    @abstractmethod
-    def _restore(self, state: State) -> None:
-        """Restore counts and hyperparameters of a state."""
 
     @property
     def n_pieces(self) -> int:
@@ -118,24 +131,6 @@ class GibbsChain(ABC, Generic[State]):
         """Make the sweep that was run the last complete one."""
         self.state, news = self._staged
         self.state.lineage.extend(news)
-
-    def rewind(self) -> None:
-        """Restore the state of the last complete sweep."""
-        self._restore(self.state)
-
-    def trace(self) -> dict[str, object]:
-        """Return the entries of the last complete sweep in the history."""
-        state = self.state
-        return {
-            "step": state.step,
-            "chain": state.number,
-            "n_components": max(len(state.ids), 1),
-            "log_joint": state.log_joint,
-        }
-
-    def saved_state(self, run: RunTasks = run_in_turn) -> State:
-        """Return what an estimator keeps of the last complete sweep, to continue."""
-        return self.state
 
 
 def pieces_of(begin: NDArray[np.int64], n_tokens: int) -> list[tuple[int, int]]:

@@ -91,7 +91,6 @@ class DocumentWeights(DocumentCache):
 
     def keep(self, round: Round, results: Sequence[object]) -> None:
         """Update the effective counts in place after a round."""
-        del results
         self.decay_and_add(
             round.rows, keep=1.0 - round.step, gain=round.step * round.scale
         )

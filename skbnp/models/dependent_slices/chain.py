@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from skbnp.components.word_topics import SeenWords
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
-from skbnp.inference.chains import birth_entries, end_entries
+from skbnp.inference.chains import Chain, birth_entries, end_entries
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.inference.posterior import Lineage
 from skbnp.kernels._tree_directions import prior_products
@@ -48,7 +48,7 @@ COLUMNS = (
 PARITIES = (1, 0)
 
 
-class SliceChain:
+class SliceChain(Chain[TreeChainState]):
     """One Gibbs chain of dependent trees: sweeps of an epoch, and the step to the next.
 
     A sweep consists of two phases, of proposals that change the tree, of updates of
@@ -306,10 +306,6 @@ class SliceChain:
         )
         self._restore(state)
 
-    def rewind(self) -> None:
-        """Restore the state of the last complete sweep."""
-        self._restore(self.state)
-
     # -- epochs -----------------------------------------------------------------------
 
     def _open_epoch(self) -> None:
@@ -380,12 +376,9 @@ class SliceChain:
         """Return the entries of the last complete sweep in the history."""
         state = self.state
         return {
-            "step": state.step,
-            "chain": state.number,
+            **super().trace(),
             "epoch": self.epochs[state.number_of_epoch].label,
-            "n_components": len(state.ids),
             "max_depth": state.tree.max_depth,
-            "log_joint": state.log_joint,
             "vmf_concentration": state.concentration,
             "prior_concentration": state.prior_concentration,
             "past_weight": state.past_weight,

@@ -287,7 +287,6 @@ class BlockDocumentWeights(DocumentCache):
 
     def spread(self, newcomers: Sequence[Ints], n_docs: int) -> "BlockDocumentWeights":
         """Return the weights with those of documents that were left out, by shard."""
-        del n_docs
         other = BlockDocumentWeights(self._n_blocks, newcomers=newcomers)
         other._times = self._times.copy()
         return other
@@ -302,7 +301,6 @@ class BlockDocumentWeights(DocumentCache):
 
     def keep(self, round: Round, results: Sequence[object]) -> None:
         """Update the effective counts in place after a round."""
-        del results
         places = np.array([part.number for part in round.parts])
         for times in (self._times, self._times_of_newcomers):
             times.decay_and_add(
