@@ -66,30 +66,6 @@ def test_damaged_state_neither_crashes_nor_hangs(seed):
         assert counts["answered"] > 0, name  # what does not matter
 
 
-def _cut(counts):
-    counts.indptr = counts.indptr[:0]
-
-
-def _point_beyond(counts):
-    counts.indices[0] = 10**6
-
-
-def _end_at_nothing(counts):
-    counts.indptr[-1] = 0
-
-
-@pytest.mark.parametrize("name", ["GibbsHDP", "GibbsNestedCRP"])
-@pytest.mark.parametrize("damage", [_cut, _point_beyond, _end_at_nothing])
-def test_damaged_counts_of_a_sample_are_refused(name, damage, counts):
-    fitted = clone(INSTANCES[name]).fit(counts)
-    damage(fitted.samples_[-1].topic_word_counts)
-    saved = pickle.dumps(fitted)
-    with pytest.raises(
-        ValueError, match=r"The saved (csr/1 is dam|.*: topic_word_counts is)"
-    ):
-        pickle.loads(saved)
-
-
 @pytest.mark.parametrize("name", ["GibbsHDP", "GibbsNestedCRP"])
 def test_damaged_seats_of_a_chain_are_refused_when_it_goes_on(name, counts):
     fitted = clone(INSTANCES[name]).set_params(warm_start=True).fit(counts)
@@ -100,102 +76,84 @@ def test_damaged_seats_of_a_chain_are_refused_when_it_goes_on(name, counts):
         pickle.loads(pickle.dumps(fitted)).fit(counts)
 
 
-def test_words_of_another_vocabulary_are_refused(counts):
-    fitted = HDP(4, max_iter=1, random_state=0).fit(counts)
-    fitted.n_features_in_ = np.int64(1000)
-    saved = pickle.dumps(fitted)
-    with pytest.raises(ValueError, match="seen words is damaged"):
-        pickle.loads(saved)
-
-
-def test_more_names_than_topics_are_refused(counts):
-    fitted = clone(INSTANCES["HDP-mean-field-online"]).fit(counts)
-    fitted._posterior.ids = np.arange(100)
-    saved = pickle.dumps(fitted)
-    with pytest.raises(ValueError, match="The saved ids is damaged"):
-        pickle.loads(saved)
-
-
-def _posterior(fitted):
-    return fitted._posterior
-
-
-def _weight(fitted):
-    _posterior(fitted).state.weights[-1] = 0.0
-
-
-def _negated(fitted):
-    _posterior(fitted).state.word_counts[:] *= -1.0
-
-
-def _moment(fitted):
-    _posterior(fitted).global_stats.moments[0, 0, 1] = 2.0**31
-
-
-def _centre(fitted):
-    _posterior(fitted).state.centre_variances[-1] = 0.0
-
-
-def _root(fitted):
-    _posterior(fitted).state.centres[0] = 1.0
-
-
-def _far(fitted):
-    _posterior(fitted).state.centres[-1] = 1e9
-
-
 def _recent(fitted):
     fitted.partial_fit(np.ones((5, fitted.n_features_in_)))
     fitted._recent.rows[2, 0] = 1e100
 
 
-def _noise(fitted):
-    object.__setattr__(_posterior(fitted).model, "noise_rate", 0)
+def _name(fitted):
+    log = fitted._posterior.lineage
+    log[0] = log[0]._replace(children=(*log[0].children, 2**31))
 
 
 def _trace(fitted):
     fitted.history_["n_components"][1] = ()
 
 
-def _total(fitted):
-    _posterior(fitted).global_stats.topic_words.total[0] = -1.0
+def entry(path, index, value):
+    """Return what puts a value, or what it makes of the old one, at a place of a fit.
+
+    In an array or a list, or, where `index` is none, in the place of the whole.
+    """
+    *above, last = path.split(".")
+
+    def damage(fitted):
+        holder = fitted
+        for name in above:
+            is_list = isinstance(holder, (list, dict))
+            holder = holder[int(name)] if is_list else getattr(holder, name)
+        held = getattr(holder, last, None)
+        new = value(held) if callable(value) else value
+        if index is None:
+            object.__setattr__(holder, last, new)
+        else:
+            held[index] = new
+
+    return damage
 
 
-def _name(fitted):
-    log = _posterior(fitted).lineage
-    log[0] = log[0]._replace(children=(*log[0].children, 2**31))
-
-
-def _next_name(fitted):
-    fitted._next_id = 2**31
-
-
-def _names_twice(fitted):
-    _posterior(fitted).ids[:] = 0
+_EVERY, _FAR = slice(None), 2**31 - 1
+_WORDS = "_posterior.global_stats.topic_words"
+_COUNTS = "samples_.-1.topic_word_counts"
+_MOMENTS, _NOISE = "_posterior.global_stats.moments", "_posterior.model.noise_rate"
+_CENTRE = "_posterior.state.centre"
 
 
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
-        ("HDP-online", _total),
-        ("HDP-mean-field-online", _total),
-        ("StickBreakingHDP-online", _total),
-        ("NestedHDP-online", _total),
+        ("HDP-online", entry(f"{_WORDS}.total", 0, -1.0)),
+        ("HDP-mean-field-online", entry(f"{_WORDS}.total", 0, -1.0)),
+        ("StickBreakingHDP-online", entry(f"{_WORDS}.total", 0, -1.0)),
+        ("NestedHDP-online", entry(f"{_WORDS}.total", 0, -1.0)),
         ("HDP-online", _name),
         ("NestedCRP-batch", _name),
         ("DependentTrees", _name),
-        ("HDP-online", _names_twice),
-        ("GibbsHDP-chains", _next_name),
-        ("HDP-online", _weight),
-        ("HDP-mean-field-online", _weight),
-        ("NestedCRP-batch", _negated),
-        ("HierarchicalComponentAnalysis-moves", _moment),
-        ("HierarchicalComponentAnalysis-moves", _centre),
-        ("HierarchicalComponentAnalysis-moves", _root),
-        ("HierarchicalComponentAnalysis-moves", _far),
+        ("HDP-online", entry("_posterior.ids", _EVERY, 0)),
+        ("HDP-mean-field-online", entry("_posterior.ids", None, np.arange(100))),
+        ("HDP-online", entry("n_features_in_", None, np.int64(1000))),
+        ("HDP-online", entry("topic_names_", None, {"sun": 3})),
+        ("GibbsHDP-chains", entry("_next_id", None, 2**31)),
+        ("HDP-online", entry("_posterior.state.weights", -1, 0.0)),
+        ("HDP-mean-field-online", entry("_posterior.state.weights", -1, 0.0)),
+        ("NestedCRP-batch", entry("_posterior.state.word_counts", _EVERY, np.negative)),
+        ("HierarchicalComponentAnalysis-moves", entry(_MOMENTS, (0, 0, 1), 2.0**31)),
+        ("HierarchicalComponentAnalysis-moves", entry(f"{_CENTRE}_variances", -1, 0.0)),
+        ("HierarchicalComponentAnalysis-moves", entry(f"{_CENTRE}s", 0, 1.0)),
+        ("HierarchicalComponentAnalysis-moves", entry(f"{_CENTRE}s", -1, 1e9)),
         ("HierarchicalComponentAnalysis-moves", _recent),
-        ("HierarchicalComponentAnalysis-moves", _noise),
-        ("GibbsHDP-chains", _trace),
+        ("HierarchicalComponentAnalysis-moves", entry(_NOISE, None, 0)),
+        ("DependentTrees", entry("_posterior.state.means", None, lambda x: x[:, :3])),
+        (
+            "GibbsHDP-chains",
+            lambda fit: fit.history_["n_components"].__setitem__(1, ()),
+        ),
+        ("GibbsHDP", entry(f"{_COUNTS}.indptr", None, np.zeros(0, int))),
+        ("GibbsHDP", entry(f"{_COUNTS}.indices", 0, 10**6)),
+        ("GibbsNestedCRP", entry(f"{_COUNTS}.indptr", None, np.zeros(0, int))),
+        ("GibbsNestedCRP", entry(f"{_COUNTS}.indptr", -1, 0)),
+        ("GibbsNestedCRP", entry("samples_.-1.doc_counts", _EVERY, _FAR)),
+        ("GibbsNestedCRP", entry("samples_.-1.doc_counts", -1, _FAR)),
     ],
 )
 def test_numbers_that_no_fit_has_are_refused(name, damage, counts):
@@ -228,17 +186,6 @@ def test_priors_of_a_file_may_be_whole(counts):
 # Sums that overflow though no count does ----------------------------------------------
 
 
-@pytest.mark.parametrize("position", [slice(None), slice(1), slice(-1, None)])
-def test_documents_of_a_tree_add_up(position, counts):
-    fitted = clone(INSTANCES["GibbsNestedCRP"]).fit(counts)
-    fitted.samples_[-1].doc_counts[position] = 2**31 - 1
-    if position == slice(1):  # the root may have more: of moves that prune
-        assert pickle.loads(pickle.dumps(fitted)).transform(counts).shape[0]
-        return
-    with pytest.raises(ValueError, match="The saved doc_counts is damaged"):
-        pickle.loads(pickle.dumps(fitted))
-
-
 @pytest.mark.parametrize("name", ["GibbsHDP", "GibbsNestedCRP"])
 def test_a_stream_of_too_many_tokens_is_refused(name, counts):
     fitted = clone(INSTANCES[name]).fit(counts)
@@ -248,7 +195,8 @@ def test_a_stream_of_too_many_tokens_is_refused(name, counts):
     else:
         sample.doc_counts[0] = 2**31 - 1
     del fitted.samples_[:-1]
-    loaded = pickle.loads(pickle.dumps(fitted))
+    loaded = pickle.loads(pickle.dumps(fitted))  # roots may have more than their nodes
+    assert loaded.transform(counts).shape[0]
     before = snapshot(loaded)
     with pytest.raises(ValueError, match="counts up to 2147483647"):
         loaded.partial_fit(counts)

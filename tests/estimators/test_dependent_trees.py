@@ -384,16 +384,6 @@ def test_epochs_that_lie_behind_are_refused(fitted, drawn):
 # The same bits, copies, failures ------------------------------------------------------
 
 
-def test_damaged_states_are_refused(fitted):
-    state = fitted.__getstate__()
-    assert "_posterior" in state
-    damaged = copy.deepcopy(state)
-    held = damaged["_posterior"]["__holds__"]["state"]["__holds__"]
-    held["means"] = held["means"][:, :3]
-    with pytest.raises(ValueError, match="means"):
-        DependentTrees().__setstate__(damaged)
-
-
 class Stop(Exception):
     """Raised on purpose."""
 

@@ -165,13 +165,6 @@ def test_names_that_cannot_be_are_refused_and_change_nothing(names, says):
     assert hdp.topic_names_ == {int(hdp.component_ids_[0]): "sun"}
 
 
-def test_a_damaged_file_of_names_is_refused(hdp):
-    set_topic_names(hdp, {number_of(hdp): "sun"})
-    hdp.topic_names_ = {"sun": 3}
-    with pytest.raises(ValueError, match="topic_names_"):
-        pickle.loads(pickle.dumps(hdp))
-
-
 # -- frames ----------------------------------------------------------------------------
 
 

@@ -1,6 +1,5 @@
 """Rows that choose their nodes one by one, against a slow twin."""
 
-import threading
 from copy import deepcopy
 
 import numpy as np
@@ -9,10 +8,10 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kernels.test_directions import unit
+from kernels.test_interrupts import check_is_interrupted
 from reference import tree_assignments as reference
 from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.kernels._assignments import assign_rows
-from skbnp.kernels._interrupts import end_with
 
 PARENT = [-1, 0, 1, 1, 0, 4]
 
@@ -154,16 +153,4 @@ def test_wrong_rules_lead_elsewhere(bug, monkeypatch):
 
 def test_many_rows_look_for_interrupts():
     given = nodes_with_rows(0, 200, n_rows=8000, n_new=40)
-    ended, seen = threading.Event(), []
-    ended.set()
-
-    def run():
-        end_with(ended)
-        with pytest.raises(InterruptedError):
-            assign(*given)
-        seen.append(True)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert seen
+    check_is_interrupted(lambda: assign(*given))

@@ -1,6 +1,5 @@
 """New nodes for rows of another, against a slow twin."""
 
-import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,11 +9,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kernels.test_directions import PRIORS, TREE, unit
+from kernels.test_interrupts import check_is_interrupted
 from reference import dependent_trees as trees
 from reference import tree_births as reference
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
-from skbnp.kernels._interrupts import end_with
 from skbnp.models.dependent_trees.directions import natural_lengths
 from skbnp.models.dependent_trees.local import Memo, sum_rows
 from skbnp.models.dependent_trees.moves import births
@@ -197,19 +196,7 @@ def test_births_gain_more_than_the_least(seed):
 
 def test_many_rows_look_for_interrupts():
     state, stats, collected = epoch_with_rows(0, 200, 1, n_rows=3000)
-    ended, seen = threading.Event(), []
-    ended.set()
-
-    def run():
-        end_with(ended)
-        with pytest.raises(InterruptedError):
-            propose(state, stats, collected, 0, 10)
-        seen.append(True)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert seen
+    check_is_interrupted(lambda: propose(state, stats, collected, 0, 10))
 
 
 @pytest.mark.long

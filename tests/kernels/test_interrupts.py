@@ -45,6 +45,13 @@ def in_thread(event, call):
     return seen[0]
 
 
+def check_is_interrupted(call):
+    """Raise unless the call ends in a thread whose event is set."""
+    ended = threading.Event()
+    ended.set()
+    assert isinstance(in_thread(ended, call), InterruptedError)
+
+
 def infer_one(n_words=20000, n_topics=8, max_iter=10):
     """Iterate topics of one document, `max_iter` times."""
     rng = np.random.default_rng(0)
@@ -72,11 +79,7 @@ def test_work_of_one_document_looks_in_proportion_to_it():
 
 
 def test_work_of_a_thread_ends_with_its_event():
-    ended = threading.Event()
-    ended.set()
-    assert isinstance(
-        in_thread(ended, lambda: infer_one(max_iter=10**6)), InterruptedError
-    )
+    check_is_interrupted(lambda: infer_one(max_iter=10**6))
 
 
 def test_looks_leave_the_result_alone():

@@ -1,14 +1,12 @@
 """The score kernel: its twin, ties, screening by a bound, looks for interrupts."""
 
-import threading
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from kernels.test_interrupts import check_is_interrupted
 from reference.sphere import best_nodes, score_table
-from skbnp.kernels._interrupts import end_with
 from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
 
 N_WORDS = 50
@@ -225,17 +223,4 @@ def test_arrays_that_disagree_are_refused(change, message):
 def test_scoring_looks_for_interrupts():
     rng = np.random.default_rng(0)
     X, directions = random_rows(rng, 4000, 200, 0.5), random_directions(rng, 64, 200)
-    ended, seen = threading.Event(), []
-    ended.set()
-
-    def run():
-        end_with(ended)
-        try:
-            score(X, directions, np.zeros(64), 1.0, 2)
-        except InterruptedError as error:
-            seen.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert len(seen) == 1
+    check_is_interrupted(lambda: score(X, directions, np.zeros(64), 1.0, 2))
