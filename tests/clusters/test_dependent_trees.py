@@ -1,7 +1,5 @@
 """Trees learned on workers: bits, faults, checkpoints, lazy evaluation."""
 
-import pickle
-
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -12,30 +10,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils.estimator_checks import check_estimator
 
 import skbnp
-from checks.long import along_diagonal
 from checks.worker_pools import (
-    FAULTS,
     ScriptedPool,
-    numbers_of_calls,
     scripted_workers,
 )
-from skbnp.callbacks import Checkpoint
+from clusters.fits import CHUNKS, CORPUS, EPOCHS, X, assert_same_fit, chunked, fit_trees
+from clusters.fits import TREE_SETTINGS as SETTINGS
 from skbnp.dask import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import _dependent_trees
-from skbnp.estimators._dependent_trees import EpochMoves
 from skbnp.models.dependent_trees import start
-from skbnp.utils.archive import FitFile
-
-CORPUS = make_dependent_trees(60, n_epochs=2, n_features=12, random_state=0)
-CHUNKS = (25, 0, 40, 30, 25)
-#: The fit of a few milliseconds.
-SETTINGS = {
-    "max_iter": 3,
-    "tol": 0.0,
-    "random_state": 0,
-    "structure_moves": EpochMoves(max_births=2, birth_rounds=4),
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,39 +30,9 @@ def few_clusters():
         yield
 
 
-def chunked(array, chunks=CHUNKS):
-    """A Dask array of such chunks, sparse if it has two dimensions."""
-    if array.ndim == 1:
-        return da.from_array(array, chunks=(chunks,))
-    blocks = da.from_array(array, chunks=(chunks, (array.shape[1],)))
-    return blocks.map_blocks(sp.csr_array, meta=sp.csr_array((0, array.shape[1])))
-
-
-X, EPOCHS = chunked(CORPUS.data), chunked(CORPUS.epochs)
-
-
-def fitted(path=None, **settings):
-    trees = DependentTrees(**SETTINGS | settings)
-    if path is not None:
-        trees.set_callbacks(Checkpoint(path))
-    return trees.fit(X, epochs=EPOCHS)
-
-
 @pytest.fixture(scope="module")
-def undisturbed(few_clusters):
-    return fitted()
-
-
-def assert_same_fit(one, other):
-    assert_array_equal(one.components_, other.components_)
-    assert_array_equal(one.component_ids_, other.component_ids_)
-    assert one.lineage_ == other.lineage_
-    assert one.elbo_ == other.elbo_
-    assert one.converged_ == other.converged_
-    for name, values in one.history_.items():
-        if name != "seconds":
-            assert_array_equal(values, other.history_[name])
-    assert list(one.epochs_) == list(other.epochs_)
+def undisturbed():
+    return fit_trees()
 
 
 # Parity -------------------------------------------------------------------------------
@@ -104,25 +58,6 @@ def test_trees_are_those_of_the_local_estimator():
     assert_allclose(ours.components_, local.components_, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("shards_per_round", "n_workers"),
-    [
-        (None, 4),
-        (2, 1),
-        pytest.param(None, 1, marks=pytest.mark.long),
-        pytest.param(2, 4, marks=pytest.mark.long),
-    ],
-)
-def test_bits_do_not_depend_on_workers(shards_per_round, n_workers):
-    alone = fitted(shards_per_round=shards_per_round)
-    pool = ScriptedPool(n_workers, n_threads=n_workers)
-    with scripted_workers(pool) as client:
-        result = fitted(shards_per_round=shards_per_round, client=client)
-    assert_same_fit(result, alone)
-    assert pool.is_closed
-    assert {entry.kind for entry in result.lineage_} & {"merge", "birth"}
-
-
 @pytest.mark.long
 def test_planted_trees_are_found():
     corpus = make_dependent_trees(600, random_state=0)
@@ -135,39 +70,6 @@ def test_planted_trees_are_found():
 
 
 # Faults -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_faults_change_no_bit(order, undisturbed):
-    """All kinds in one fit; `test_shards` has each call of a conversation."""
-    pool = ScriptedPool(4, dict(zip(range(3, 60, 7), FAULTS[::order], strict=False)))
-    with scripted_workers(pool) as client:
-        assert_same_fit(fitted(client=client), undisturbed)
-    assert not pool.script
-
-
-@pytest.mark.weekly
-@along_diagonal(("fault", "shards_per_round"), FAULTS, [None, 1])
-def test_a_fault_at_any_call_changes_no_bit(fault, shards_per_round):
-    """Every other call meets one; in `test_shards` each call meets each."""
-    alone = fitted(shards_per_round=shards_per_round)
-    for number in numbers_of_calls(fault, shards_per_round):
-        pool = ScriptedPool(3, {number: fault})
-        with scripted_workers(pool) as client:
-            result = fitted(client=client, shards_per_round=shards_per_round)
-        assert_same_fit(result, alone)
-        if pool.script:
-            break
-    assert number > 50
-
-
-def test_errors_of_the_data_are_raised_at_once():
-    rows = CORPUS.data.copy()
-    rows[50, 3] = np.nan
-    pool = ScriptedPool(2)
-    with scripted_workers(pool) as client, pytest.raises(ValueError, match="NaN"):
-        DependentTrees(client=client).fit(chunked(rows))
-    assert len(pool.calls) <= len(CHUNKS)
 
 
 def test_columns_that_rows_show_are_found_on_workers():
@@ -185,47 +87,6 @@ def test_columns_that_rows_show_are_found_on_workers():
 
 
 # Checkpoints --------------------------------------------------------------------------
-
-
-class KilledError(BaseException):
-    """The driver has died."""
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize(
-    ("shards_per_round", "moves", "numbers"),
-    [
-        (2, SETTINGS["structure_moves"], range(1, 7)),
-        (None, SETTINGS["structure_moves"], (2, 5)),
-        (None, False, (3, 6)),
-    ],
-)
-def test_a_fit_goes_on_from_any_checkpoint(tmp_path, shards_per_round, moves, numbers):
-    """As if nothing had stopped it, in this process or on workers."""
-    settings = {"shards_per_round": shards_per_round, "structure_moves": moves}
-    alone = fitted(**settings)
-    write = FitFile.write
-    settings |= {"path": tmp_path / "fit"}
-    for number in numbers:
-        n_written = []
-
-        def write_some(self, *args, number=number, n_written=n_written):
-            write(self, *args)
-            n_written.append(None)
-            if len(n_written) == number:  # of six
-                raise KilledError
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(FitFile, "write", write_some)
-            with pytest.raises(KilledError):
-                fitted(**settings)
-        if number % 2:
-            result = fitted(**settings)
-        else:
-            with scripted_workers(ScriptedPool(2)) as client:
-                result = fitted(**settings, client=client)
-        assert_same_fit(result, alone)
-    assert len(list(tmp_path.iterdir())) == 1
 
 
 # Evaluation ---------------------------------------------------------------------------
@@ -259,14 +120,6 @@ def test_scikit_learn_s_checks_pass():
     result = check_estimator(trees, on_fail=None)
     assert len(result) > 40
     assert not [one for one in result if one["status"] == "failed"]
-
-
-def test_saved_estimators_have_no_client(undisturbed):
-    with scripted_workers(ScriptedPool(1)) as client:
-        trees = fitted(client=client)
-        again = pickle.loads(pickle.dumps(trees))
-    assert again.client is None
-    assert_same_fit(again, undisturbed)
 
 
 def test_chunks_of_a_stream_are_learned():
@@ -315,10 +168,10 @@ def test_a_client_that_cannot_be_waited_for_is_refused():
     with scripted_workers(ScriptedPool(1)) as client:
         client.asynchronous = True
         with pytest.raises(ValueError, match="synchronous"):
-            fitted(client=client)
+            fit_trees(client=client)
         client.asynchronous, client.status = False, "closed"
         with pytest.raises(ValueError, match="closed"):
-            fitted(client=client)
+            fit_trees(client=client)
 
 
 def test_a_failed_fit_leaves_no_session():

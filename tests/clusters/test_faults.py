@@ -1,0 +1,145 @@
+"""What comes over a fit on workers, and ends it, changes no bit."""
+
+import pickle
+from itertools import count, cycle
+
+import numpy as np
+import pytest
+
+from checks.long import daily
+from checks.worker_pools import (
+    FAULTS,
+    ScriptedPool,
+    numbers_of_calls,
+    scripted_workers,
+)
+from clusters.fits import (
+    CHUNKS,
+    CORPUS,
+    COUNTS,
+    FITS,
+    X,
+    assert_same_fit,
+    chunked,
+    undisturbed,
+)
+from skbnp.utils.archive import FitFile
+
+BOTH = "HDP", "DependentTrees"
+EACH = *BOTH, "HDP-mean-field"
+
+
+@pytest.mark.parametrize("place", daily(2, [(2, 1), (None, 4), (2, 4), (None, 1)]))
+@pytest.mark.parametrize("name", EACH)
+def test_bits_do_not_depend_on_workers(name, place):
+    shards_per_round, n_workers = place
+    pool = ScriptedPool(n_workers, n_threads=n_workers)
+    with scripted_workers(pool) as client:
+        fit = FITS[name](shards_per_round=shards_per_round, client=client)
+    assert_same_fit(fit, undisturbed(name, shards_per_round=shards_per_round))
+    assert pool.is_closed
+    assert {entry.kind for entry in fit.lineage_} > {"init"}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("name", BOTH)
+def test_faults_change_no_bit(name, order):
+    """All kinds in one fit; `test_shards` has each call of a conversation."""
+    pool = ScriptedPool(4, dict(zip(range(3, 60, 7), FAULTS[::order], strict=False)))
+    with scripted_workers(pool) as client:
+        assert_same_fit(FITS[name](client=client), undisturbed(name))
+    assert not pool.script
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize(
+    ("fault", "shards_per_round", "name"),
+    [
+        *zip(FAULTS, cycle([None, None, 1, 1]), cycle(["HDP", "HDP-mean-field"])),
+        *zip(FAULTS, cycle([None, 1]), cycle(["DependentTrees"])),
+    ],
+)
+def test_a_fault_at_any_call_changes_no_bit(fault, shards_per_round, name):
+    """Every other call meets one; in `test_shards` each call meets each."""
+    alone = undisturbed(name, shards_per_round=shards_per_round)
+    for number in numbers_of_calls(fault, shards_per_round):
+        pool = ScriptedPool(3, {number: fault})
+        with scripted_workers(pool) as client:
+            fit = FITS[name](shards_per_round=shards_per_round, client=client)
+        assert_same_fit(fit, alone)
+        if pool.script:
+            break
+    assert number > 50
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "value", "message"),
+    [
+        ("HDP", COUNTS.toarray(), -1.0, "Negative"),
+        ("DependentTrees", CORPUS.data, np.nan, "NaN"),
+    ],
+)
+def test_errors_of_the_data_are_raised_at_once(name, rows, value, message):
+    rows = rows.copy()
+    rows[50, 3] = value
+    rows = chunked(rows) if name == "DependentTrees" else rows
+    pool = ScriptedPool(2)
+    with scripted_workers(pool) as client, pytest.raises(ValueError, match=message):
+        FITS[name](rows=rows, client=client)
+    assert len(pool.calls) <= len(CHUNKS)
+
+
+# -- files -----------------------------------------------------------------------------
+
+
+class KilledError(BaseException):
+    """The driver has died."""
+
+
+def stopped_after(n_passes, fit, **settings):
+    """Whether a fit that is killed after so many checkpoints was."""
+    write, n_written = FitFile.write, []
+
+    def write_some(self, *args):
+        write(self, *args)
+        n_written.append(None)
+        if len(n_written) == n_passes:
+            raise KilledError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FitFile, "write", write_some)
+        try:
+            fit(**settings)
+        except KilledError:
+            return True
+    return False
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("shards_per_round", [None, 2])
+@pytest.mark.parametrize("name", FITS)
+def test_a_fit_goes_on_from_any_checkpoint(tmp_path, name, shards_per_round):
+    """As if nothing had stopped it, in this process or on workers."""
+    settings = {"shards_per_round": shards_per_round}
+    alone = undisturbed(name, **settings)
+    settings |= {"path": tmp_path / "fit"}
+    for number in count(1):
+        if not stopped_after(number, FITS[name], **settings):
+            break
+        if number % 2:
+            fit = FITS[name](**settings)
+        else:
+            with scripted_workers(ScriptedPool(2)) as client:
+                fit = FITS[name](**settings, client=client)
+        assert_same_fit(fit, alone)
+    assert number > 3
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_saved_estimators_have_no_client(name):
+    with scripted_workers(ScriptedPool(1)) as client:
+        again = pickle.loads(pickle.dumps(FITS[name](client=client)))
+    assert again.client is None
+    assert_same_fit(again, undisturbed(name))
+    rows = COUNTS if name == "HDP" else X
+    assert len(again.transform(rows)) == rows.shape[0]
