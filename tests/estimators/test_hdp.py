@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -169,19 +169,6 @@ def test_a_batch_fit_that_has_not_settled_says_so(X, family):
 
 
 # Streams ----------------------------------------------------------------------------
-
-
-@each_family
-def test_chunks_of_whole_minibatches_make_the_same_stream(X, family):
-    options = {"batch_size": 100, "random_state": 0, "total_samples": 500}
-    options["variational_family"] = family
-    one, many = HDP(6, **options), HDP(6, **options)
-    one.partial_fit(X[:100]).partial_fit(X[100:300])
-    many.partial_fit(X[:100])
-    for begin in range(100, 300, 100):
-        many.partial_fit(X[begin : begin + 100])
-    assert_array_equal(one.components_, many.components_)
-    assert one.history_["step"] == many.history_["step"]
 
 
 @each_family

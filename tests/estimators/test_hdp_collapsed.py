@@ -64,19 +64,6 @@ def test_a_stream_goes_on_after_a_fit_and_a_fit_after_a_stream(method, X):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_learn_priors_says_what_is_learned(method, X):
-    names = ("doc_concentration", "corpus_concentration", "topic_word_prior")
-    for learn, which in (
-        (False, {}),
-        ("concentrations", {*names[:2]}),
-        (True, {*names}),
-    ):
-        hdp = collapsed(learning_method=method, learn_priors=learn).fit(X)
-        changed = {n for n in names if getattr(hdp, n) != getattr(hdp, f"{n}_")}
-        assert changed == set(which)
-
-
-@pytest.mark.parametrize("method", METHODS)
 def test_topics_that_nobody_uses_leave(method, X):
     settings = {"learning_method": method, "max_iter": 12, "learning_offset": 0.0}
     hdp = collapsed(70, **settings).fit(X)

@@ -16,7 +16,7 @@ from skbnp.rows.batch import Batch
 N_DOCS, SUPPORT = 400, 1e-9
 
 
-def bounds(hdp, counts, tol, spoil=lambda e: e):
+def bounds(hdp, counts, tol):
     """Bound of the documents per token by the plain iteration and by the fast one."""
     posterior, stop = hdp._posterior, LocalStop(200, tol)
     batch = Batch.from_counts(counts, hdp.n_components_)
@@ -38,8 +38,6 @@ def bounds(hdp, counts, tol, spoil=lambda e: e):
             plain,
         )
         assert len(limits) == batch.n_docs + 1
-        if not plain:
-            e = spoil(e)
         value = batch.counts @ np.log(norms) - tokens @ np.log(e)
         value += log_growth(step.prior[topics], tokens).sum()
         result.append(value / counts.sum())

@@ -318,20 +318,6 @@ def test_trials_stopped_after_any_pass_go_on_alike(X, family):
     assert all(issubclass(kind, allowed) for kind in kinds)
 
 
-def test_trials_do_not_go_on_alike_from_another_state(X):
-    """What the test before this one compares does depend on what is kept."""
-    with Executor(1) as executor:
-        undisturbed, _ = trials_of(X, FAMILIES[0], executor)
-        trials, _ = trials_of(X, FAMILIES[0], executor)
-        for one in (undisturbed, trials):
-            one.one_pass(discarding())
-        documents = trials.run.learner.cache.documents.empty()
-        trials.run.learner.cache = RunningAverage(documents)
-        for one in (undisturbed, trials):
-            one.one_pass(discarding())
-        assert state_of(trials) != state_of(undisturbed)
-
-
 def test_no_array_of_the_driver_has_an_entry_for_each_document():
     X = sp.csr_array(np.tile(np.eye(4, 8), (1000, 1)) * 10.0)
     corpus = ShardCorpus.of(Survey.of(shards_of(X, (0, 1000, 4000))), ENTROPY, 4)
