@@ -55,12 +55,15 @@ OTHERS = {
     "Consensus",
     "Stability",
     "TokenTopics",
+    "TopicPath",
+    "TopicPathDisplay",
     "TopicShares",
     "TopicText",
     "report",
     "stability",
     "to_anndata",
     "to_arviz",
+    "topic_path",
 }
 FUNCTIONS = sorted(set(inspection.__all__) - OVER_TIME - OTHERS)
 ON_DASK = ["HDP", "DependentTrees"]
