@@ -82,7 +82,7 @@ def main(figure_path="quickstart.png"):
     )
 
     display = TopicGroupsDisplay.from_estimator(
-        hdp, names, X=X_train, n_groups=7, n_lines=30
+        hdp, names, X=X_train, n_groups=7, n_lines=45
     )
     display.figure_.savefig(figure_path, dpi=150)
     show(f"\nThe topics in groups, as a picture: {figure_path}")

@@ -12,7 +12,7 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
 #: Facts of moves and of other numbers of topics, if there were any.
-OF_TRIALS = {"moves", "why", "more", "fewer", "as", "(min_gain=0"}
+OF_TRIALS = {"moves", "why", "more", "fewer", "as"}
 
 
 def block(language):

@@ -138,11 +138,11 @@ def _worth_of(model, n_components):
         return facts
     if number > n_components and most > now:
         gain = f"{most - now:.3f} nats per held-out token"
-        facts["more"] = f"{number:,} predict better by {gain} (min_gain=0 keeps them)"
+        facts["more"] = f"{number:,} would gain {gain} (min_gain=0)"
     fewer = [number for number in gains if number < n_components]
     if fewer and gains[max(fewer)] < now:
         loss = f"{now - gains[max(fewer)]:.3f} nats"
-        facts["fewer"] = f"{max(fewer):,} would cost {loss}"
+        facts["fewer"] = f"{max(fewer):,} would lose {loss}"
     if 2.0 * n_components * share >= 100.0:
         limit = f"at most {100.0 / share:,.0f} topics can each bring so much"
         facts["limit"] = f"{limit}: decrease min_gain to try more"

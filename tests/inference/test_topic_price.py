@@ -154,7 +154,7 @@ def test_gains_are_kept_in_files_and_in_summaries(unequal, tmp_path):
     assert "each brings at least 2 % of what all gain" in text
     assert "min_gain=0" in text
     fewer = max(n for n in gains if n < hdp.n_components_)
-    assert f"{fewer} would cost" in text
+    assert f"{fewer} would lose" in text
     plain = HDP(min_gain=0, random_state=0).fit(X[:300])
     assert plain.n_components_gains_ == {}
     assert "why so many" not in str(summary(plain))
