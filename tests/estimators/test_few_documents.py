@@ -13,7 +13,7 @@ from checks.corpora import topic_counts
 from checks.estimators import INSTANCES, every_kind, rows_of
 from checks.long import along_diagonal
 from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
-from skbnp.datasets import make_bars
+from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
 from skbnp.inspection import summary
 from skbnp.rows.survey import ENOUGH_DOCS
@@ -73,6 +73,17 @@ def test_a_topic_for_each_document_is_no_finding():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         HDP(random_state=0).fit(make_bars(120, random_state=0).data)
+
+
+def test_topics_that_no_document_fills_are_named():
+    one = make_hdp(200, n_features=30, n_components=1, random_state=0).data
+    with pytest.warns(ConvergenceWarning, match="of 20 topics .* the documents fill"):
+        hdp = HDP(20, split_merge=False, random_state=0).fit(one)
+    tokens = hdp.components_.sum(axis=1) - 30 * hdp.topic_word_prior_
+    assert (tokens < 1.0).any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        HDP(1, split_merge=False, random_state=0).fit(one)
 
 
 def check_says_whether_sticks_hold_their_start(n_topics):

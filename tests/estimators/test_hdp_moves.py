@@ -175,6 +175,17 @@ def test_the_limit_is_never_exceeded(method, limit, X):
     assert hdp.n_components_ <= limit
 
 
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_fit_starts_from_as_many_topics_as_are_allowed(method, X):
+    """The default start, of 300, is larger."""
+    hdp = HDP(max_components=12, max_iter=3, random_state=0)
+    getattr(hdp, method)(X[:400])
+    assert max(hdp.history_["n_components"]) <= 12
+    assert hdp.n_components_ <= 12
+    entry = hdp.lineage_[0]
+    assert (entry.kind, len(entry.children)) == ("init", 12)
+
+
 @each_family
 def test_what_users_change_does_not_reach_the_posterior(family, X):
     """Neither the counts that were learned from, nor any attribute."""

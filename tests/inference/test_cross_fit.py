@@ -123,6 +123,16 @@ def test_titles_are_predicted_better_than_by_words_alone(start):
     assert low <= hdp.n_components_ <= high
 
 
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_few_titles_have_one_number_of_topics_whatever_the_seed():
+    X = titles(120, 4, np.random.default_rng(2))
+    fits = [HDP(random_state=seed).fit(X) for seed in range(3)]
+    assert fits[0].n_components_ > 1
+    assert len({fit.n_components_ for fit in fits}) == 1
+    assert len({fit.n_components_range_ for fit in fits}) == 1
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_thirty_lines_are_predicted_as_by_words_alone():
     X = titles(600, 4, np.random.default_rng(1))
