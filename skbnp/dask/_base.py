@@ -16,11 +16,11 @@ from sklearn.base import BaseEstimator
 from skbnp.dask import _inputs
 from skbnp.dask._inputs import Labels
 from skbnp.dask._sessions import Session, open_session
-from skbnp.utils.containers import row_totals
 from skbnp.utils.typing import Array, MatrixLike
 from skbnp.utils.validation import (
     Interval,
     check_is_fitted,
+    row_totals,
     validate_data,
     with_names,
 )

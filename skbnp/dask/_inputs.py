@@ -16,9 +16,9 @@ from dask.bag import Bag
 from dask.base import is_dask_collection
 from dask.delayed import Delayed, delayed
 
-from skbnp.utils.containers import check_container
 from skbnp.utils.labels import Label, Order, check_labels
 from skbnp.utils.typing import MatrixLike
+from skbnp.utils.validation import check_container
 
 #: Labels of epochs, one for all rows or for each, as they are given, or None.
 Labels = Any

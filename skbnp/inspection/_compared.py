@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state, resample
 from skbnp.inspection._terms import top_terms
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import members, row_parts, rows_of
-from skbnp.utils.containers import texts_in
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.matching import cosines, matched, unit_rows
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
@@ -26,6 +25,7 @@ from skbnp.utils.validation import (
     StrOptions,
     at_least,
     check_counts,
+    texts_in,
     validate_params,
 )
 from skbnp.utils.warnings import warn_caller

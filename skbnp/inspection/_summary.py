@@ -23,11 +23,10 @@ from skbnp.inspection._terms import rank_topics, relevant_terms
 from skbnp.metrics import document_completion_score, split_tokens
 from skbnp.rows.digests import share_known
 from skbnp.utils import fitted as read
-from skbnp.utils.containers import texts_in
 from skbnp.utils.mixing import best_sample, has_mixed, is_sampler, mixing
 from skbnp.utils.ordering import largest
 from skbnp.utils.typing import Ints
-from skbnp.utils.validation import POSITIVE, check_counts, validate_params
+from skbnp.utils.validation import POSITIVE, check_counts, texts_in, validate_params
 
 #: Tokens of a document for which repeats are counted.
 SAMPLE_LENGTH = 100

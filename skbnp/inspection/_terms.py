@@ -22,11 +22,16 @@ from skbnp.inspection._displays import (
     shortened,
 )
 from skbnp.utils import fitted as read
-from skbnp.utils.containers import row_totals
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.ordering import largest
 from skbnp.utils.typing import Array, Flags, Ints
-from skbnp.utils.validation import POSITIVE, UNIT, StrOptions, validate_params
+from skbnp.utils.validation import (
+    POSITIVE,
+    UNIT,
+    StrOptions,
+    row_totals,
+    validate_params,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame

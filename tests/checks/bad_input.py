@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from checks.estimators import takes_counts_only, takes_sparse
-from skbnp.utils.containers import check_before_conversion
+from skbnp.utils.validation import check_before_conversion
 
 __all__ = [
     "CORRUPT",

@@ -42,7 +42,7 @@ from checks.estimators import (
 from checks.failures import of_case
 from skbnp import HDP
 from skbnp.utils import validation
-from skbnp.utils.containers import check_before_conversion
+from skbnp.utils.validation import check_before_conversion
 
 #: Functions that check the rows of an estimator.
 CHECKS = [
