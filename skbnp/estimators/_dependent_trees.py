@@ -355,11 +355,10 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
         if model.learns_past_weight:
             known = posterior.model.priors.past_weight
             model = replace(model, priors=replace(model.priors, past_weight=known))
+        model = replace(model, is_first=posterior.model.is_first)
         return replace(
-            posterior,
-            model=replace(model, is_first=posterior.model.is_first),
+            super()._resumed(model, in_fit=in_fit),
             state=self._given(posterior.state),
-            max_components=self._component_limit(),
             window=self.window,
             unsettled=(),
         )

@@ -19,6 +19,7 @@ from skbnp.estimators._saved import check_doc_counts, check_levels, check_number
 from skbnp.estimators._trees import (
     MOST_LEVELS,
     TopicTreeMixin,
+    check_depth,
     check_tree,
     fitted_priors,
 )
@@ -260,7 +261,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         self._priors()
         self._level_priors()
         if goes_on:
-            self._check_depth(len(self._best().level_prior))
+            check_depth(self, len(self._best().level_prior))
 
     def _priors(self) -> NestedPriors:
         return NestedPriors(

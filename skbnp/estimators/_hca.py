@@ -12,7 +12,7 @@ from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import passing_probabilities
 from skbnp.estimators._base import NUMBER, PRIOR
 from skbnp.estimators._saved import LARGE, check_levels, check_number, damaged
-from skbnp.estimators._trees import MOST_LEVELS, is_bare_path
+from skbnp.estimators._trees import MOST_LEVELS, check_depth, is_bare_path
 from skbnp.estimators._variational import (
     BoundMixin,
     MinibatchMixin,
@@ -461,17 +461,11 @@ class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstim
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         learned = self._posterior.model
-        if self.max_depth != learned.n_levels:
-            raise ValueError(
-                f"max_depth={self.max_depth}, but the fit goes on with a tree of "
-                f"{learned.n_levels} levels."
-            )
+        check_depth(self, learned.n_levels)
         model = replace(model, frame=learned.frame)
         if model.learn_loading_variance:
             model = replace(model, loading_variance=learned.loading_variance)
-        return replace(
-            self._posterior, model=model, max_components=self._component_limit()
-        )
+        return super()._resumed(model, in_fit=in_fit)
 
     def _local_step(self, executor) -> RowLocalStep:
         return RowLocalStep(executor)

@@ -309,16 +309,14 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
         return start_posterior(model, root, seed_entropy, self._component_limit())
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
-        self._check_depth(self._posterior.model.priors.n_levels)
+        _trees.check_depth(self, self._posterior.model.priors.n_levels)
         learned = self._posterior.model.priors
         names = ["seen"]
         names += ["concentration", "level_prior"] if model.learn_concentration else []
         names += ["topic_prior"] if model.learn_topic_prior else []
         kept = {name: getattr(learned, name) for name in names}
         model = replace(model, priors=replace(model.priors, **kept))
-        return replace(
-            self._posterior, model=model, max_components=self._component_limit()
-        )
+        return super()._resumed(model, in_fit=in_fit)
 
     def _widened(self, posterior, rows, vocabulary):
         seen = posterior.model.priors.seen

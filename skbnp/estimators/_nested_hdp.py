@@ -14,7 +14,7 @@ from skbnp.estimators._base import NUMBER, PRIOR, are_in_use
 from skbnp.estimators._hdp import FULL_SIZE, HDP
 from skbnp.estimators._known_topics import DEFAULT_PRIOR, check_names
 from skbnp.estimators._saved import check_number
-from skbnp.estimators._trees import MOST_LEVELS
+from skbnp.estimators._trees import MOST_LEVELS, check_depth
 from skbnp.estimators._variational import CountModel
 from skbnp.inference.engine import Learner, StreamLearner, learn
 from skbnp.inference.executor import Executor, commit
@@ -349,21 +349,11 @@ class NestedHDP(CountModel):
         return len(self._posterior.global_stats.topic_words.seen) > 0
 
     def _resumed(self, model, *, in_fit: bool) -> NestedPosterior:
-        depth = self._posterior.state.tree.max_depth
-        if depth >= self.max_depth:
-            raise ValueError(
-                f"max_depth={self.max_depth}, but the fit goes on with a tree of "
-                f"{depth + 1} levels."
-            )
         state = self._posterior.state
+        check_depth(self, max(self.max_depth, state.tree.max_depth + 1))
         if self.burstiness != "auto":
             state = replace(state, burstiness=None, by_tables=False)
-        result = NestedPosterior.of(
-            self._posterior,
-            model=model,
-            state=state,
-            max_components=self._component_limit(),
-        )
+        result = replace(super()._resumed(model, in_fit=in_fit), state=state)
         return replace(result, documents=None) if in_fit else result
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None):

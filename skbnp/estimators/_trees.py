@@ -25,6 +25,15 @@ from skbnp.utils.warnings import warn_caller
 MOST_LEVELS = 50
 
 
+def check_depth(estimator: Any, n_levels: int) -> None:
+    """Raise if a fit goes on with a tree of another depth."""
+    if estimator.max_depth != n_levels:
+        raise ValueError(
+            f"max_depth={estimator.max_depth}, but the fit goes on with a tree of "
+            f"{n_levels} levels."
+        )
+
+
 def is_bare_path(estimator: Any) -> bool:
     """Whether a fitted tree is one path although moves could have added branches."""
     could_branch = estimator.max_depth > 1 and bool(estimator.structure_moves)
@@ -70,14 +79,6 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
             for name in ("level_prior", "topic_word_prior")
         )
         return LevelPriors(float(self.child_concentration), level, topic)
-
-    def _check_depth(self, n_levels: int) -> None:
-        """Raise if a warm start has a tree of another depth."""
-        if self.max_depth != n_levels:
-            raise ValueError(
-                f"max_depth={self.max_depth}, but the fit goes on with a tree of "
-                f"{n_levels} levels."
-            )
 
     def _warn_of_one_path(self, n_docs: float, n_tokens: float) -> None:
         """Warn that all documents take one path, and name what may help."""

@@ -143,9 +143,10 @@ class VariationalEstimator(
         """Return the posterior of a stream whose first rows are `rows`."""
         return self._start(model, rows, seed_entropy, n_rows)
 
-    @abstractmethod
-    def _resumed(self, model, *, in_fit: bool) -> Posterior:
+    def _resumed(self, model, *, in_fit: bool) -> Any:
         """Return the posterior of the last call with present parameters."""
+        limit = self._component_limit()
+        return replace(self._posterior, model=model, max_components=limit)
 
     def _has_started(self) -> bool:
         """Whether there is a learned posterior to continue from."""
@@ -747,8 +748,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         if in_fit:
             self._check_size("with warm_start=True")
-        limit = self._component_limit()
-        return replace(self._posterior, model=model, max_components=limit)
+        return super()._resumed(model, in_fit=in_fit)
 
     def _widened(self, posterior, rows, vocabulary: Vocabulary) -> Posterior:
         """Return a posterior with new columns and boosts of new seed words."""

@@ -1,7 +1,7 @@
 """The posterior of a nested HDP, with the documents of a short stream."""
 
-from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,14 +22,6 @@ class NestedPosterior(Posterior[NestedHDPModel, MixedTree, NestedStats]):
     documents: (
         Annotated[sp.csr_array, Sized("n_docs", "n_features", least=0)] | None
     ) = None
-
-    @classmethod
-    def of(cls, posterior: Posterior, **changes: Any) -> "NestedPosterior":
-        """Return a copy with changes of a posterior with or without documents."""
-        values = {
-            item.name: getattr(posterior, item.name) for item in fields(posterior)
-        }
-        return cls(**values | changes)
 
     def adopt(self, other: "NestedPosterior", n_docs: int, monitor: Monitor) -> None:
         """Replace the tree in place by that of a fit of all `n_docs`: one update.
