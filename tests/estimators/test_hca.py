@@ -18,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 from checks.long import daily
 from skbnp import HierarchicalComponentAnalysis
 from skbnp.datasets import make_subspace_tree
-from skbnp.models.hca import local
 from skbnp.models.hca.moves import structure
 from skbnp.models.hca.moves.structure import RecentRows
 
@@ -255,46 +254,11 @@ def test_a_bare_path_raises_a_warning(few):
 # What goes on -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_calls", [1, 2, 40])
-def test_an_interrupt_leaves_the_last_complete_update(n_calls, drawn, monkeypatch):
-    """Whenever it comes: in passes, in trials of moves, before the first update."""
-    visit, calls = local._visit, []
-
-    def interrupted(*args, **options):
-        calls.append(args)
-        if len(calls) == n_calls:
-            raise KeyboardInterrupt
-        return visit(*args, **options)
-
-    hca = HierarchicalComponentAnalysis(max_components=7, random_state=0)
-    with monkeypatch.context() as patch:
-        patch.setattr(local, "_visit", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            hca.fit(drawn.data)
-    assert np.isfinite(hca.elbo_)
-    assert len(hca.history_["step"]) == len(hca.history_["elbo"])
-    assert hca.transform(drawn.data).shape == (600, hca.n_components_)
-    global_stats, tree = hca._posterior.global_stats, hca._posterior.state.tree
-    assert len(global_stats.stub_masses) == len(tree) == hca.n_components_
-    assert_array_equal(hca.component_ids_, tree.ids)
-    if n_calls > 1:
-        assert_allclose(global_stats.stub_masses.sum(), 600.0)
-    bound = hca.elbo(drawn.data)
-    hca.set_params(warm_start=True, max_iter=2).fit(drawn.data)
-    assert hca.elbo_ > bound - 1e-9 * abs(bound)
-
-
-@pytest.mark.long
-def test_a_warm_start_goes_on(drawn):
-    hca = HierarchicalComponentAnalysis(random_state=0, max_iter=5, warm_start=True)
-    with pytest.warns(ConvergenceWarning):
-        hca.fit(drawn.data)
-    n_steps, bound = len(hca.history_["step"]), hca.elbo_
-    hca.set_params(max_iter=100).fit(drawn.data)
-    assert len(hca.history_["step"]) > n_steps
-    assert hca.elbo_ > bound
+def test_a_warm_start_of_another_depth_is_refused(few):
+    hca = HierarchicalComponentAnalysis(max_iter=2, warm_start=True, random_state=0)
+    hca.fit(few.data)
     with pytest.raises(ValueError, match="max_depth=2, but the fit"):
-        hca.set_params(max_depth=2).fit(drawn.data)
+        hca.set_params(max_depth=2).fit(few.data)
 
 
 # What is said of rows -----------------------------------------------------------------

@@ -41,6 +41,7 @@ from checks.states import assert_same, learned
 from skbnp import (
     HDP,
     DependentTrees,
+    GibbsDependentTrees,
     GibbsHDP,
     GibbsNestedCRP,
     HierarchicalComponentAnalysis,
@@ -75,6 +76,7 @@ KINDS = {
     "DependentTrees": DependentTrees(
         max_iter=2, structure_moves=EpochMoves(max_births=1, birth_rounds=2)
     ),
+    "GibbsDependentTrees": GibbsDependentTrees(max_iter=3),
 }
 #: The first of each class, for what does not depend on how it learns.
 OF_EACH_CLASS = {}
