@@ -96,8 +96,9 @@ def test_epochs_follow_each_other_and_nodes_keep_their_names(fitted, drawn):
     assert np.median(cosines) > 0.8
 
 
-def check_directions_are_drawn_anew():
-    """Raise unless all directions whose children have a past move with every sweep.
+@pytest.mark.long
+def test_directions_whose_children_have_a_past_are_drawn_anew():
+    """All directions whose children have a past move with every sweep.
 
     In so many dimensions one that starts at its mode would never leave it, and the
     concentration of the prior would be learned from modes in the place of draws. There
@@ -124,11 +125,6 @@ def check_directions_are_drawn_anew():
     cosines = (state.directions[parents] * after.directions[here]).sum(axis=1)
     assert (cosines < 0.99).all()
     assert trees.prior_concentration_ == pytest.approx(4000.0, rel=0.1)
-
-
-@pytest.mark.long
-def test_directions_whose_children_have_a_past_are_drawn_anew():
-    check_directions_are_drawn_anew()
 
 
 # -- samples ---------------------------------------------------------------------------

@@ -20,19 +20,15 @@ def interrupt():
     signal.raise_signal(signal.SIGINT)
 
 
-def check_holds_back(section):
+def test_interrupt_inside_is_delivered_right_after():
     """The body ends, and the interrupt arrives before the next line."""
     lines = []
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012
-        with section():
+        with commit():
             interrupt()
             lines.append("body")
         lines.append("after")
     assert lines == ["body"]
-
-
-def test_interrupt_inside_is_delivered_right_after():
-    check_holds_back(commit)
 
 
 def test_previous_handler_is_restored_after_an_interrupt():

@@ -80,27 +80,19 @@ def first_convergence(monitor_type, bounds, tol, n_warm_up=0):
     return None
 
 
-def check_convergence(monitor_type):
-    """The pass that changes the bound by less than tol relatively, never the first."""
-    assert first_convergence(monitor_type, [-2.0, -1.0, -1.0009], 1e-3) == 3
-    assert first_convergence(monitor_type, [-2000.0, -1000.0, -1000.9], 1e-3) == 3
-    assert first_convergence(monitor_type, [-2.0, -1.0, -1.0011], 1e-3) is None
-    assert first_convergence(monitor_type, [-1.0], 10.0) is None
-
-
-def check_warm_up(monitor_type):
-    """A warm-up pass neither converges nor is compared with."""
-    same = [-1.0] * 6
-    assert first_convergence(monitor_type, same, 1e-3, n_warm_up=3) == 5
-    assert first_convergence(monitor_type, same, 1e-3, n_warm_up=6) is None
-
-
 def test_fit_converges_when_the_relative_change_is_below_tol():
-    check_convergence(Monitor)
+    """The pass that changes the bound by less than tol relatively, never the first."""
+    assert first_convergence(Monitor, [-2.0, -1.0, -1.0009], 1e-3) == 3
+    assert first_convergence(Monitor, [-2000.0, -1000.0, -1000.9], 1e-3) == 3
+    assert first_convergence(Monitor, [-2.0, -1.0, -1.0011], 1e-3) is None
+    assert first_convergence(Monitor, [-1.0], 10.0) is None
 
 
 def test_warm_up_passes_do_not_converge():
-    check_warm_up(Monitor)
+    """A warm-up pass neither converges nor is compared with."""
+    same = [-1.0] * 6
+    assert first_convergence(Monitor, same, 1e-3, n_warm_up=3) == 5
+    assert first_convergence(Monitor, same, 1e-3, n_warm_up=6) is None
 
 
 # Messages -----------------------------------------------------------------------------

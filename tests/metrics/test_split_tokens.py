@@ -42,14 +42,6 @@ def expected_n_held(n_tokens, observed):
 # The parts add up ---------------------------------------------------------------------
 
 
-def check_parts_sum_to_counts(split, X):
-    X_observed, X_held = split(X)
-    np.testing.assert_array_equal((X_observed + X_held).toarray(), X)
-    for part in (X_observed, X_held):
-        assert (part.data > 0).all()
-        assert part.has_canonical_format
-
-
 def fractional_counts():
     return np.random.default_rng(0).gamma(1.0, 3.0, size=(500, 20))
 
@@ -65,23 +57,23 @@ def fractional_counts():
     ids=["integers", "fractions", "small fractions", "huge"],
 )
 def test_parts_sum_to_the_counts_exactly(X):
-    check_parts_sum_to_counts(split_tokens, X)
+    X_observed, X_held = split_tokens(X)
+    np.testing.assert_array_equal((X_observed + X_held).toarray(), X)
+    for part in (X_observed, X_held):
+        assert (part.data > 0).all()
+        assert part.has_canonical_format
 
 
 # Sizes --------------------------------------------------------------------------------
 
 
-def check_sizes(split, observed):
-    lengths = np.arange(61)
-    X = np.stack([lengths - lengths // 3, lengths // 3], axis=1)
-    _, X_held = split(X, observed=observed)
-    expected = [expected_n_held(int(n), observed) for n in lengths]
-    np.testing.assert_array_equal(X_held.sum(axis=1), expected)
-
-
 @pytest.mark.parametrize("observed", [0.01, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.99])
 def test_number_of_held_tokens_is_the_rounded_and_clipped_share(observed):
-    check_sizes(split_tokens, observed)
+    lengths = np.arange(61)
+    X = np.stack([lengths - lengths // 3, lengths // 3], axis=1)
+    _, X_held = split_tokens(X, observed=observed)
+    expected = [expected_n_held(int(n), observed) for n in lengths]
+    np.testing.assert_array_equal(X_held.sum(axis=1), expected)
 
 
 @pytest.mark.parametrize("row", [[0, 0, 0], [0, 1, 0], [0, 0.4, 0], [1e-9, 0, 0]])
@@ -105,18 +97,14 @@ def test_fractional_count_splits_into_its_ceiling_of_equal_units(count):
 # Content alone ------------------------------------------------------------------------
 
 
-def check_depends_on_content_alone(split):
-    X = counts_with_every_kind_of_row()
-    X_held = split(X)[1].toarray()
-    order = np.random.default_rng(1).permutation(len(X))
-    np.testing.assert_array_equal(split(X[order])[1].toarray(), X_held[order])
-    np.testing.assert_array_equal(split(X[7:19:2])[1].toarray(), X_held[7:19:2])
-    longer = np.vstack([X[:5] + 1, X])
-    np.testing.assert_array_equal(split(longer)[1].toarray()[5:], X_held)
-
-
 def test_split_of_a_row_does_not_depend_on_other_rows():
-    check_depends_on_content_alone(split_tokens)
+    X = counts_with_every_kind_of_row()
+    X_held = split_tokens(X)[1].toarray()
+    order = np.random.default_rng(1).permutation(len(X))
+    np.testing.assert_array_equal(split_tokens(X[order])[1].toarray(), X_held[order])
+    np.testing.assert_array_equal(split_tokens(X[7:19:2])[1].toarray(), X_held[7:19:2])
+    longer = np.vstack([X[:5] + 1, X])
+    np.testing.assert_array_equal(split_tokens(longer)[1].toarray()[5:], X_held)
 
 
 def with_stored_zeros_and_unsorted(X):

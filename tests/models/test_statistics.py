@@ -55,22 +55,18 @@ def random_step_size(rng, t):
     return ((1 + t) ** -0.6, rng.random(), 1e-4, 1 - 1e-3)[kind]
 
 
-def check_follows_plain_formula(store, seed, n_steps=500):
+def test_lazy_scale_follows_the_plain_formula(seed):
     """Same values and totals as the twin at every step of a long random sequence."""
     rng = np.random.default_rng(seed)
     start = rng.gamma(1.0, size=(N_WORDS, N_TOPICS))
-    lazy, plain = store(start.copy()), Plain(start)
-    for t in range(1, n_steps + 1):
+    lazy, plain = WordTopics(start.copy()), Plain(start)
+    for t in range(1, 501):
         rho, rows = random_step_size(rng, t), random_rows(rng)
         for counts in (lazy, plain):
             counts.decay(1 - rho)
             counts.add(rows, 7.0 * rho)
         np.testing.assert_allclose(lazy.dense(), plain.values, rtol=RTOL)
         np.testing.assert_allclose(lazy.total, plain.values.sum(axis=0), rtol=RTOL)
-
-
-def test_lazy_scale_follows_the_plain_formula(seed):
-    check_follows_plain_formula(WordTopics, seed)
 
 
 def test_totals_stay_accurate_without_a_fold(seed):
@@ -186,19 +182,16 @@ def by_store(prior, counts):
     return growth - log_growth(len(counts) * prior, store.total)
 
 
-def check_marginal(gain, seed, prior, expected=by_gamma_functions, fractional=True):
+@pytest.mark.parametrize("prior", [1e-3, 0.05, 1.0, 20.0])
+def test_marginal_gain_equals_brute_force(prior, seed):
     rng = np.random.default_rng(seed)
     counts = rng.poisson(rng.gamma(0.3, 5.0, size=(40, 6))).astype(float)
     counts[:, 2] = 0.0
-    if fractional:
-        counts *= rng.random(counts.shape)
-    result = gain(prior, counts)
-    np.testing.assert_allclose(result, expected(prior, counts), rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("prior", [1e-3, 0.05, 1.0, 20.0])
-def test_marginal_gain_equals_brute_force(prior, seed):
-    check_marginal(by_store, seed, prior)
+    counts *= rng.random(counts.shape)
+    result = by_store(prior, counts)
+    np.testing.assert_allclose(
+        result, by_gamma_functions(prior, counts), rtol=1e-10, atol=1e-10
+    )
 
 
 def test_sums_over_the_table_refuse_topics_that_it_does_not_hold():
@@ -222,7 +215,7 @@ def random_stats(rng, topic_words):
     return Stats(topic_words, rng.random(N_TOPICS), rng.random())
 
 
-def check_absorbs(absorb_stats, seed):
+def test_absorbing_is_the_same_formula_for_every_field(seed):
     """Every field of totals = keep totals + gain fresh, over 500 steps."""
     rng = np.random.default_rng(seed)
     start = rng.gamma(1.0, size=(N_WORDS, N_TOPICS))
@@ -231,7 +224,7 @@ def check_absorbs(absorb_stats, seed):
     for t in range(1, 501):
         keep, gain = 1 - t**-0.6, 3.0 * rng.random()
         fresh = random_stats(rng, random_rows(rng))
-        absorb_stats(global_stats, fresh, keep=keep, gain=gain)
+        stochastic_update(global_stats, fresh, keep=keep, gain=gain)
         words.decay(keep)
         words.add(fresh.topic_words, gain)
         tables = keep * tables + gain * fresh.tables
@@ -243,10 +236,6 @@ def check_absorbs(absorb_stats, seed):
         np.testing.assert_allclose(global_stats.n_tokens, n_tokens, rtol=RTOL)
 
 
-def test_absorbing_is_the_same_formula_for_every_field(seed):
-    check_absorbs(stochastic_update, seed)
-
-
 # Exchanging ---------------------------------------------------------------------------
 
 
@@ -255,7 +244,7 @@ def random_memo(rng, words):
     return random_stats(rng, rows)
 
 
-def check_exchanges(exchange_stats, seed):
+def test_exchanging_keeps_the_sum_of_all_batches(seed):
     """Totals stay the sum of what each batch said last, over 300 visits."""
     rng = np.random.default_rng(seed)
     words = [np.flatnonzero(rng.random(N_WORDS) < 0.5) for _ in range(4)]
@@ -269,7 +258,7 @@ def check_exchanges(exchange_stats, seed):
         index = rng.integers(4)
         fresh = random_memo(rng, words[index])
         old = memos[index]
-        exchange_stats(global_stats, old, fresh)
+        incremental_update(global_stats, old, fresh)
         memos[index] = fresh
         dense = np.zeros((N_WORDS, N_TOPICS))
         for memo in memos:
@@ -283,10 +272,6 @@ def check_exchanges(exchange_stats, seed):
         for name in ("tables", "n_tokens"):
             expected = sum(getattr(memo, name) for memo in memos)
             np.testing.assert_allclose(getattr(global_stats, name), expected, **near)
-
-
-def test_exchanging_keeps_the_sum_of_all_batches(seed):
-    check_exchanges(incremental_update, seed)
 
 
 # Changes of topics --------------------------------------------------------------------
@@ -304,11 +289,11 @@ def test_the_last_topics_fill_the_gaps(seed):
     assert remaining(5, [1]).tolist() == [0, 4, 2, 3]
 
 
-def check_changes(store, seed):
+def test_topics_change_in_place(seed):
     """Topics that are parted, merged and dropped are those of a plain array."""
     rng = np.random.default_rng(seed)
     plain = rng.gamma(1.0, size=(N_WORDS, N_TOPICS))
-    words = store(plain.copy())
+    words = WordTopics(plain.copy())
     words.decay(0.5)
     plain *= 0.5
     for _ in range(60):
@@ -333,10 +318,6 @@ def check_changes(store, seed):
         values = rng.gamma(1.0, size=(len(rows.words), plain.shape[1]))
         words.add(word_rows(rows.words, values), 2.0)
         plain[rows.words] += 2.0 * values
-
-
-def test_topics_change_in_place(seed):
-    check_changes(WordTopics, seed)
 
 
 @pytest.mark.parametrize("is_read", [False, True])

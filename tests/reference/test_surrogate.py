@@ -25,7 +25,14 @@ def check_probabilities_sum_to_one(evidence, settings):
     np.testing.assert_allclose(total, 1.0, rtol=0, atol=1e-12)
 
 
-def check_evidence_by_prior_sampling(evidence, settings):
+@pytest.mark.long
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_evidence_sums_to_one(settings):
+    check_probabilities_sum_to_one(hdp_surrogate.evidence, settings)
+
+
+@pytest.mark.parametrize("settings", daily(1, SETTINGS))
+def test_evidence_is_expectation_over_prior(settings):
     """p(w) = E[prod_tokens sum_k pi_jk phi_kw] over the prior, 60 sticks.
 
     What is left of the last stick, (gamma / (1 + gamma))^60 < 1e-7 on average, does not
@@ -44,19 +51,8 @@ def check_evidence_by_prior_sampling(evidence, settings):
         for word in doc:
             likelihood *= (pi * phi[:, :, word]).sum(axis=1)
     error = likelihood.std() / np.sqrt(n_samples)
-    exact = evidence(DOCS, alpha, gamma, eta, N_FEATURES)
+    exact = hdp_surrogate.evidence(DOCS, alpha, gamma, eta, N_FEATURES)
     assert abs(likelihood.mean() - exact) < 4 * error
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_evidence_sums_to_one(settings):
-    check_probabilities_sum_to_one(hdp_surrogate.evidence, settings)
-
-
-@pytest.mark.parametrize("settings", daily(1, SETTINGS))
-def test_evidence_is_expectation_over_prior(settings):
-    check_evidence_by_prior_sampling(hdp_surrogate.evidence, settings)
 
 
 # Sticks and terms ---------------------------------------------------------------------
@@ -66,7 +62,7 @@ def random_sticks(rng, n_topics):
     return rng.gamma(2.0, 2.0, size=n_topics) + 0.1, rng.gamma(2.0, 4.0, n_topics) + 0.1
 
 
-def check_terms_by_sampling(surrogate_terms):
+def test_terms_are_expectations():
     """Terms of sticks and proportions, from samples of the sticks.
 
     Four standard errors of 100000 samples: false alarm rate 6.3e-5 each.
@@ -77,7 +73,9 @@ def check_terms_by_sampling(surrogate_terms):
     counts = np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 3.0]])
     resp = [rng.dirichlet(np.ones(2), size=3) for _ in counts]
     theta, lam = rng.gamma(2.0, 1.0, size=(2, 3)), rng.gamma(2.0, 1.0, size=(2, 3))
-    got = surrogate_terms(counts, resp, theta, lam, a, b, alpha, gamma, eta)
+    got = hdp_surrogate.surrogate_terms(
+        counts, resp, theta, lam, a, b, alpha, gamma, eta
+    )
 
     sticks = rng.beta(a, b, size=(100_000, 2))
     rest = np.cumprod(1.0 - sticks, axis=1)
@@ -96,7 +94,3 @@ def check_terms_by_sampling(surrogate_terms):
 
     exact = gammaln(alpha) - gammaln(alpha * weights).sum(axis=1)
     assert (normaliser <= exact).all(), "below the exact bound, sample by sample"
-
-
-def test_terms_are_expectations():
-    check_terms_by_sampling(hdp_surrogate.surrogate_terms)

@@ -166,12 +166,6 @@ def check_trees(result, states, p):
     )
 
 
-def check_sweeps(epoch, n_draws, seed, move=sweep):
-    """Raise unless trees have the frequencies that enumeration gives."""
-    result = run_chain(broadcast_of(epoch), move, n_draws, seed)
-    check_trees(result, *posterior(epoch))
-
-
 # -- what the references say of each other ---------------------------------------------
 
 
@@ -255,7 +249,9 @@ def test_past_weight_is_that_of_the_largest_density(seed):
 
 @each_epoch
 def test_frequencies_are_those_of_the_posterior(n_draws, epoch, seed):
-    check_sweeps(epoch, n_draws, seed)
+    """Trees have the frequencies that enumeration gives."""
+    result = run_chain(broadcast_of(epoch), sweep, n_draws, seed)
+    check_trees(result, *posterior(epoch))
 
 
 SIGNS = np.array([[1.0], [1.0], [-1.0]])
@@ -387,16 +383,6 @@ def partitions(rows):
             yield [*parts[:at], [rows[0], *part], *parts[at + 1 :]]
 
 
-def check_splits(n_draws=800):
-    state = in_children([-1, 0], [1] * 4, [0.0, 0.6, 2.5, 3.0])
-    states = [
-        reference.canonical(None, (), [(None, tuple(part), ()) for part in parts])
-        for parts in partitions([0, 1, 2, 3])
-    ]
-    assert len(states) == 15
-    check_proposals(state, split_merge.propose_split_or_merge, states, n_draws)
-
-
 def labelled_trees(nodes):
     """All trees of a root and of nodes with one row each."""
     states = set()
@@ -416,23 +402,25 @@ def labelled_trees(nodes):
     return sorted(states, key=repr)
 
 
-def check_attachments(n_draws=800, n_proposals=3):
-    state = in_children([-1, 0, 0, 0], [1, 2, 3], ANGLES)
-    states = labelled_trees([1, 2, 3])
-    assert len(states) == 16
-    propose = partial(attach, n_proposals=n_proposals)
-    check_proposals(state, propose, states, n_draws)
-
-
 @pytest.mark.weekly
 def test_splits_and_merges_have_the_frequencies_alone():
-    check_splits()
+    state = in_children([-1, 0], [1] * 4, [0.0, 0.6, 2.5, 3.0])
+    states = [
+        reference.canonical(None, (), [(None, tuple(part), ()) for part in parts])
+        for parts in partitions([0, 1, 2, 3])
+    ]
+    assert len(states) == 15
+    check_proposals(state, split_merge.propose_split_or_merge, states, 800)
 
 
 @pytest.mark.weekly
 @pytest.mark.parametrize("n_proposals", [1, 3])
 def test_attachments_have_the_frequencies_alone(n_proposals):
-    check_attachments(n_proposals=n_proposals)
+    state = in_children([-1, 0, 0, 0], [1, 2, 3], ANGLES)
+    states = labelled_trees([1, 2, 3])
+    assert len(states) == 16
+    propose = partial(attach, n_proposals=n_proposals)
+    check_proposals(state, propose, states, 800)
 
 
 def flat_normalisers(squares, dimension):
@@ -603,8 +591,8 @@ def test_wrong_ratios_of_intermediate_nodes_are_seen(where, name, wrong, monkeyp
         check_ratios(monkeypatch, "first")
 
 
-def check_products_follow():
-    """Raise unless what was known before proposals is true of the state after them."""
+def test_products_follow_from_what_proposals_have_changed():
+    """What was known before proposals is true of the state after them."""
     for seed in range(10):
         rng = np.random.default_rng(seed)
         state = in_children([-1, 0, 1, 0, 3, 0], [1, 2, 3, 4, 5], np.arange(5.0))
@@ -617,10 +605,6 @@ def check_products_follow():
             np.testing.assert_allclose(proposals._naturals[number], natural)
             result = proposals._products[number, state.directions.row]
             np.testing.assert_allclose(result, state.directions @ natural, atol=1e-12)
-
-
-def test_products_follow_from_what_proposals_have_changed():
-    check_products_follow()
 
 
 # -- directions whose children have a past ---------------------------------------------
