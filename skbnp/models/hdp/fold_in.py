@@ -277,7 +277,7 @@ def _weighed(
     """
     topics, batch = MeanTopics.given(word_topic), Batch.from_counts(X, n_topics)
     eta, norm, tops = topics.eta, topics.norm, np.empty(len(batch.words))
-    if not isinstance(eta, float):
+    if isinstance(eta, np.ndarray):
         raise TypeError("topics of priors of their own are not folded in")
     table = topics.counts.weights(
         batch.words, norm, eta, Weighting.MEAN, tops=tops, stays_shared=True
