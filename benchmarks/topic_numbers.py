@@ -301,7 +301,7 @@ PRICES = {
     "fixed": {"split_merge": False},
 }
 #: Least shares of the topics that a reduction merges or ends.
-STEPS = {"small steps": 0.08, "large steps": 0.3}
+STEPS = {"small steps": 0.1, "large steps": 0.3}
 #: Numbers of topics that priced fits had, by corpus and seed.
 NUMBERS = {}
 

@@ -69,7 +69,7 @@ COMPARED_AT_HALF = ("start", "births", "merge of all")
 #: Reductions that there must be time for after the model has gone on.
 REDUCTIONS = 2
 #: Share of the topics that a reduction merges or ends at least if topics have a price.
-LADDER = 0.15
+LADDER = 0.2
 #: Visits of documents in learning that each number that births draw takes as long as.
 BIRTH_COST = 0.004
 
