@@ -115,7 +115,11 @@ def texts(n_docs=700):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("family", "n_first", "n_seeds"), [("collapsed", 10, 2), ("mean_field", 100, 1)]
+    ("family", "n_first", "n_seeds"),
+    [
+        ("collapsed", 10, 2),
+        pytest.param("mean_field", 100, 1, marks=pytest.mark.weekly),
+    ],
 )
 def test_seed_words_stay_relevant_to_their_topic_and_cost_no_score(
     family, n_first, n_seeds

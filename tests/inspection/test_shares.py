@@ -69,7 +69,7 @@ def test_slopes_of_shuffled_labels_are_not():
     assert np.mean([inside(seed, shuffled=True) for seed in range(2)]) < 0.3
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_intervals_hold_the_planted_slope():
     """Expected 85 and 88 of 100; 90 and 89 % with the shares that were planted.
 
