@@ -123,6 +123,7 @@ def learned_anew(seed, is_young):
     return cosines(late, last[None])[:, 0], cosines(late, proposed)
 
 
+@pytest.mark.long
 def test_a_young_topic_that_stands_for_two_becomes_one_of_them():
     """The other one is proposed, and hardly more: one more at most."""
     n_each = 0

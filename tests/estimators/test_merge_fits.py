@@ -73,7 +73,7 @@ def test_a_merged_fit_predicts_both_halves_nearly_as_a_joint_one(name):
         assert 8 <= merged.n_components_ <= 10
 
 
-@pytest.mark.parametrize("name", daily(3, FITS))
+@pytest.mark.parametrize("name", daily(1, FITS))
 def test_a_merged_fit_is_a_fit(name):
     fits, _, (test, other) = learned(name, 200)
     before = [fit.components_ for fit in fits]

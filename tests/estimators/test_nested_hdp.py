@@ -242,6 +242,7 @@ def test_the_tree_has_the_burstiness_of_the_flat_fit(bursty, fit):
     assert fit[0].word_concentration_ == np.inf  # documents that are not bursty
 
 
+@pytest.mark.long
 def test_the_log_of_a_stream_goes_forward(bursty):
     _, X, _, _ = bursty
     many = HDP(300, split_merge=False, max_iter=1, random_state=0).fit(X[:100])

@@ -75,6 +75,7 @@ def test_no_births(case, monkeypatch):
     assert_same(before.state, after.state)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     ("limit", "n_topics", "n_docs"),

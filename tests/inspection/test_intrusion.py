@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from checks.estimators import FIRST, fresh, rows_of
+from checks.long import daily
 from skbnp import HDP, DependentTrees, HierarchicalComponentAnalysis
 from skbnp.datasets import make_hdp
 from skbnp.inspection import top_terms, word_intrusion
@@ -73,7 +74,7 @@ def relevance_by_hand(phi, weights, r):
     return r * np.log(phi) + (1.0 - r) * np.log(phi / total)
 
 
-@pytest.mark.parametrize("relevance", [0.0, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("relevance", daily(2, [0.6, 0.0, 0.3, 1.0]))
 def test_terms_are_ranked_by_relevance(relevance):
     hdp = HDP(random_state=0).fit(X)
     tokens = (hdp.components_ - hdp.topic_word_prior_).sum(axis=1)

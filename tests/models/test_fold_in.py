@@ -106,6 +106,7 @@ def errors_of(by, seed, prior, eta):
     return total
 
 
+@pytest.mark.long
 @along_diagonal(("concentration", "eta"), [0.1, 0.5, 2.0], [0.5, 1.0, 0.1])
 def test_proportions_are_nearer_to_posterior_means_than_mean_field(
     concentration, eta, seed
