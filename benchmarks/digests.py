@@ -162,7 +162,7 @@ FITS = {
     "hdp-broken-off": lambda: _broken_off(_hdp(max_iter=12)),
     "hdp-warm": _warm,
     "hdp-merged": _merged,
-    "hdp-dask": lambda: _on_workers("HDP", n_components=20, max_iter=15),
+    "hdp-dask": lambda: _on_workers("HDP", n_components=20, max_iter=15, min_gain=0),
     "mean-field": lambda: _fit(_mean_field(max_iter=20)),
     "mean-field-printed": lambda: _fit(
         _mean_field(n_components=20, split_merge=SplitMerge.paper(), max_iter=10)

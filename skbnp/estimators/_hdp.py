@@ -193,9 +193,8 @@ class HDP(VariationalTopicModel):
     n_components_gains_ : dict of int to float
         Held-out gain over one topic, nats per token, of the numbers of topics that
         trials compared, if topics have a price (`min_gain`); empty after edits.
-    emerged_component_ids_ : ndarray of int or None
-        Ids of topics that `partial_fit` began for documents predicted badly, in order;
-        None before it has looked for any.
+    emerged_component_ids_ : ndarray of int
+        Ids of topics that `partial_fit` began for documents predicted badly, in order.
     component_ids_ : ndarray of shape (n_components_,)
         The number of each topic, which it keeps for life and by which summaries,
         figures, `get_feature_names_out` and edits refer to it.
@@ -530,14 +529,12 @@ class HDP(VariationalTopicModel):
         return self._posterior.state.background_weight
 
     @property
-    def emerged_component_ids_(self) -> Ints | None:
+    def emerged_component_ids_(self) -> Ints:
         """Ids of topics that began in a stream with documents predicted badly."""
         check_is_fitted(self)
         outliers = self._posterior.outliers
-        if outliers is None:
-            return None
-        born = [name for name in outliers.born if name in self._posterior.ids]
-        return np.array(born, dtype=np.intp)
+        born = () if outliers is None else outliers.born
+        return np.array([n for n in born if n in self._posterior.ids], dtype=np.intp)
 
     @property
     def _n_enough_docs(self) -> int:

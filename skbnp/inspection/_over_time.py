@@ -321,7 +321,8 @@ def emerging_topics(
     if X is not None and epochs is None:
         raise ValueError("epochs must have the label of each row of X, got None.")
     model = read.fitted_model(estimator)
-    if X is None and getattr(model, "emerged_component_ids_", None) is not None:
+    has_births = hasattr(model, "emerged_component_ids_") and read.is_stream(model)
+    if X is None and has_births:
         return _births_of_stream(estimator, feature_names, n_terms)
     is_native = X is None or _is_native(estimator)
     if is_native:

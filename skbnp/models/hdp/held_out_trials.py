@@ -333,10 +333,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         """Return the trial of a further reduction after that of a run, or None."""
         if gain.mean > 0.0:
             self.best, self.n_best = run.logs, run.n_topics
-        if self.price:  # the best number is seen from several below it
-            self.n_rejected += not accepted
-            is_near = gain.mean > -NEAR * gain.error
-            return (yield from self._reduction(run)) if is_near else None
+        if self.price:
+            return (yield from self._next_rung(run, gain, accepted))
         self.is_halving |= not accepted
         self.n_rejected = 0 if accepted else self.n_rejected + (run.n_changes == 1)
         most = max(run.n_changes // 2, 1) if self.is_halving else None
@@ -348,6 +346,23 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if (accepted or is_near) and not is_few and not is_over:
             return (yield from self._reduction(self.model, most))
         return None
+
+    def _next_rung(self, run: Trial, gain: Gain, accepted: bool) -> Steps[Trial | None]:
+        """Return the trial of a further reduction of topics that have a price.
+
+        Down to numbers that are clearly worse than the best one; then of fewer changes
+        to that, half as many each time.
+        """
+        self.n_rejected += not accepted
+        if not self.is_halving and gain.mean > -NEAR * gain.error and run.n_topics > 2:
+            return (yield from self._reduction(run))
+        if not self.is_halving:
+            self.is_halving, n_changes = True, int(LADDER * self.model.n_topics)
+        else:
+            n_changes = run.n_changes
+        if accepted or n_changes < 2:
+            return None
+        return (yield from self._reduction(self.model, n_changes // 2))
 
     def _note_alike(self, run: Trial, gain: Gain, accepted: bool) -> None:
         """Record numbers of topics within one standard error of the best."""
