@@ -316,6 +316,8 @@ def learn_priced(docs, corpus, way, seed):
             fit = fitted(HDP(random_state=seed, **options), docs)
     if way == "priced":
         NUMBERS[corpus, seed] = fit.model.n_components_
+    if docs.truth is not None:
+        fit.more = {"near": n_near(fit)}
     yield fit
 
 
@@ -618,7 +620,6 @@ CASES = {
         documents=draws.planted,
         learn=learn_priced,
         records={
-            "near": lambda fit: n_near(fit) if fit.docs.truth else np.nan,
             "score": lambda fit: fit.model.score(fit.docs.test[:2000]),
             "coherence": lambda fit: np.nanmean(
                 topic_coherence(fit.model, fit.docs.train)
@@ -626,6 +627,7 @@ CASES = {
             "diversity": lambda fit: topic_diversity(fit.model),
         },
         summary=priced_summary,
+        over="seed",
         keeps=("corpus", "way", "seed"),
     ),
     "few_signatures": Case(
