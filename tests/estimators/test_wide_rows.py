@@ -121,8 +121,8 @@ def test_samples_predict_as_those_of_all_columns(monkeypatch):
     seen = fitted("sampler")
     monkeypatch.setattr(
         GibbsDependentTrees,
-        "_compact",
-        lambda self, rows, *, reset: (rows, SeenWords.all(N_FEATURES)),
+        "_seen_with",
+        lambda self, words, *, reset: SeenWords.all(N_FEATURES),
     )
     whole = fitted("sampler")
     assert whole._last[0].directions.n_unseen == 0
