@@ -50,7 +50,8 @@ FEWER_ERRORS, FEWER_COST = 1.0, 0.01
 #: Where topics have a smaller share in the probability of tokens, what documents have
 #: shown predicts all that is to come, and tokens cannot tell numbers of topics.
 FEWEST_FIRST_USES = 0.05
-#: Twice as far behind, half as many changes are tried.
+#: Twice as far behind, half as many changes are tried; if topics have a price, these
+#: are standard errors behind the best, and from there no fewer topics are tried.
 NEAR = 2.0
 #: Standard errors by which a reduction must gain to be the posterior before the end.
 SURE_ERRORS = 2.0
@@ -278,8 +279,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         goes_on = run.kind in ("continuation", "tables")
         n_passes = max(others) if goes_on else run.n_passes
         new, old = run.logs[run.n_passes], others[n_passes]
-        is_chosen = run.kind == "reduction" and not self.price
-        judges = OTHERS if is_chosen else slice(None)
+        by_others = run.kind == "reduction" and not self.price
+        judges = OTHERS if by_others else slice(None)
         gain = compare(new[judges], old[judges], self.n_tokens[judges])
         return gain._replace(mean=gain.mean - self.price * (run.n_topics - n_others))
 
@@ -310,8 +311,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
                 self._adopt(run.learner, monitor)
             # Otherwise the posterior, which is as good, stays until the end.
             self.model, self.n_accepted, run.gain = run, self.n_accepted + 1, gain.mean
-        elif run.kind != "reduction" or not self.price:  # the next one begins there
-            # Its topics are free before others begin.
+        elif run.kind != "reduction" or not self.price:
+            # Its topics are free before others begin; priced reductions go on there.
             self.run, run.learner, run.result = self.model, self.model.learner, None
         more = None
         if run.kind == "reduction":
@@ -556,8 +557,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
                 cheapest = cheapest[self.n_rejected :]  # the others were tried
             del choosers
             least = int(self.finish is not None)  # streams have less time
-            if self.price:
-                least = max(int(LADDER * run.n_topics), 1)
+            least = max(int(LADDER * run.n_topics), 1) if self.price else least
             n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit, least)
         if n_changes == 0:
             return None
