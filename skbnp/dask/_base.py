@@ -1,8 +1,11 @@
 """Base of estimators on a Dask cluster: parameters, sessions, lazy evaluation."""
 
+import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import dask.array as da
@@ -13,6 +16,7 @@ from dask.delayed import Delayed, delayed
 from distributed import Client
 from sklearn.base import BaseEstimator
 
+from skbnp.callbacks import Checkpoint
 from skbnp.dask import _inputs
 from skbnp.dask._inputs import Labels
 from skbnp.dask._sessions import Session, open_session
@@ -40,6 +44,12 @@ class ShardedMixin(BaseEstimator):
         Threads of this process. Workers use theirs.
     client : distributed.Client or None, default=None
         The cluster. None does the same in this process.
+    checkpoint_dir : path-like or None, default=None
+        A folder for the file of a :class:`skbnp.callbacks.Checkpoint` of each pass of
+        `fit`. ``{fit}`` in it stands for a digest of the parameters and of `X`.
+    resume : bool, default=False
+        Whether `fit` goes on from the file of an unfinished fit in `checkpoint_dir`, to
+        the bits of one that nothing has stopped; otherwise that file is removed.
     shards_per_round : int or None, default=None
         Shards after which an update follows; None is all. Results depend on it, and on
         how rows are cut into blocks, but not on which workers have them.
@@ -51,6 +61,8 @@ class ShardedMixin(BaseEstimator):
     _local_class: type[Any]
     _parameter_constraints: dict = {
         "client": [Client, None],
+        "checkpoint_dir": [str, os.PathLike, None],
+        "resume": ["boolean"],
         "shards_per_round": [Interval(Integral, 1, None, closed="left"), None],
         "timeout": [Interval(Real, 0, None, closed="neither")],
     }
@@ -59,6 +71,8 @@ class ShardedMixin(BaseEstimator):
         self,
         *args: Any,
         client: Client | None = None,
+        checkpoint_dir: str | os.PathLike | None = None,
+        resume=False,
         shards_per_round=None,
         timeout=30.0,
         **parameters: Any,
@@ -66,6 +80,8 @@ class ShardedMixin(BaseEstimator):
         """Add the parameters of a cluster to those of the local estimator."""
         super().__init__(*args, **parameters)
         self.client = client
+        self.checkpoint_dir = checkpoint_dir
+        self.resume = resume
         self.shards_per_round = shards_per_round
         self.timeout = timeout
 
@@ -83,7 +99,8 @@ class ShardedMixin(BaseEstimator):
         """Return what is saved: nothing of the cluster, which belongs to a process."""
         state = super()._state()
         state.pop("_session", None)
-        return state | {"client": None}
+        folder = self.checkpoint_dir and str(self.checkpoint_dir)
+        return state | {"client": None, "checkpoint_dir": folder}
 
     # -- learning ---------------------------------------------------------------------
 
@@ -93,6 +110,25 @@ class ShardedMixin(BaseEstimator):
         blocks = _inputs.blocks_of(X, labels)
         self._session = open_session(self.client, blocks, read, self.timeout)
         return self._session
+
+    @contextmanager
+    def _fit_session(self) -> Iterator[None]:
+        """Write the files that `checkpoint_dir` asks for; release the rows at last."""
+        callbacks = getattr(self, "_skl_callbacks", [])
+        if self.resume and self.checkpoint_dir is None:
+            raise ValueError("resume=True needs a checkpoint_dir.")
+        if self.checkpoint_dir is not None:
+            path = Path(self.checkpoint_dir) / "fit.skbnp"
+            if not self.resume:
+                for name in (path, path.with_name("fit.skbnp.previous")):
+                    name.unlink(missing_ok=True)
+            self.set_callbacks(*callbacks, Checkpoint(path))
+        try:
+            yield
+        finally:
+            self._close()
+            if self.checkpoint_dir is not None:
+                self.set_callbacks(*callbacks)
 
     def _close(self) -> None:
         """Release the rows of the session."""

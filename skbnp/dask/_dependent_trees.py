@@ -195,10 +195,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
         WorkersLostError
             If there has been no worker for `timeout` seconds.
         """
-        try:
+        with self._fit_session():
             return super().fit(X, y, epochs=epochs)
-        finally:
-            self._close()
 
     def partial_fit(  # type: ignore[override]
         self, X: MatrixLike, y: object = None, epochs: Any = None

@@ -154,10 +154,8 @@ class HDP(ShardedMixin, LocalHDP):
         WorkersLostError
             If there has been no worker for `timeout` seconds.
         """
-        try:
+        with self._fit_session():
             return super().fit(X, y)
-        finally:
-            self._close()
 
     @property
     def partial_fit(self) -> NoReturn:

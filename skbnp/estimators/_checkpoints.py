@@ -13,7 +13,7 @@ from skbnp.utils import archive
 from skbnp.utils.plain import from_plain, to_plain
 
 #: What a fit may go on with that began with another value.
-FREE = {"n_jobs", "verbose", "client", "timeout"}
+FREE = {"n_jobs", "verbose", "client", "timeout", "checkpoint_dir", "resume"}
 #: The cure where fits share a path.
 SIDE_BY_SIDE = (
     "Fits side by side, as in a search with n_jobs, need a path each: put {fit} into "
