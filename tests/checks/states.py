@@ -119,7 +119,7 @@ def _parts(value):
         name
         for kind in type(value).__mro__
         for name in getattr(kind, "__slots__", ())
-        if hasattr(value, name)
+        if name != "__weakref__" and hasattr(value, name)
     ]
     parts = {name: getattr(value, name) for name in slots}
     parts.update(getattr(value, "__dict__", {}))
