@@ -2,7 +2,7 @@
 An outline of many topics
 =========================
 
-A fit finds as many topics as documents are evidence of, often more than anybody reads.
+With ``min_gain=0`` a fit keeps all topics that predict, often more than anybody reads.
 Topics that occur in the same documents belong together: ``topic_groups`` puts them into
 groups, the number of which follows from the documents, too. Here the documents are the
 docstrings of NumPy, SciPy and scikit-learn.
@@ -30,7 +30,7 @@ vectorizer = CountVectorizer(
 )
 X = vectorizer.fit_transform(docs.data[::every])
 terms = vectorizer.get_feature_names_out()
-hdp = HDP(random_state=0).fit(X)
+hdp = HDP(min_gain=0, random_state=0).fit(X)
 groups = topic_groups(hdp, X, feature_names=terms)
 print(hdp.n_components_, "topics,", groups.n_groups, "groups")
 print(groups)
