@@ -89,7 +89,7 @@ def test_prediction_comes_close_to_that_of_the_true_topics(
     X, X_test, bars, method, family
 ):
     truth = held_out_log_likelihood(bars.topic_word_distr, 0.1, *split_tokens(X_test))
-    hdp = HDP(40, variational_family=family, learning_method=method)
+    hdp = HDP(40, variational_family=family, learning_method=method, min_gain=0)
     quiet_fit(hdp.set_params(topic_word_prior=0.1, random_state=0), X)
     assert truth - 0.1 < hdp.score(X_test) < truth + 0.02
 

@@ -216,7 +216,7 @@ def test_a_stream_keeps_learning_topics(X):
 @each_family
 def test_documents_one_by_one_do_not_end_good_topics(family, bars, X):
     """A topic is absent from most single documents."""
-    hdp = HDP(20, batch_size=40, max_iter=25, random_state=0)
+    hdp = HDP(20, batch_size=40, max_iter=25, min_gain=0, random_state=0)
     hdp.set_params(variational_family=family).fit(X[:400])
     n_logged, score = len(hdp.lineage_), hdp.score(bars.data[2000:])
     mass = hdp._posterior.global_stats.topic_words.total

@@ -275,14 +275,18 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         return self.min_gain * max((gain for _, gain in self.gains), default=0.0)
 
     def _gain(self, run: Trial, others: dict[int, Array], n_others: int) -> Gain:
-        """Held-out gain over `n_others` topics after as many passes, less the price."""
+        """Held-out gain over `n_others` topics after as many passes, less the price.
+
+        Births are free: those that bring less than their price end in reductions.
+        """
         goes_on = run.kind in ("continuation", "tables")
         n_passes = max(others) if goes_on else run.n_passes
         new, old = run.logs[run.n_passes], others[n_passes]
         by_others = run.kind == "reduction" and not self.price
         judges = OTHERS if by_others else slice(None)
         gain = compare(new[judges], old[judges], self.n_tokens[judges])
-        return gain._replace(mean=gain.mean - self.price * (run.n_topics - n_others))
+        n_more = 0 if run.kind == "births" else run.n_topics - n_others
+        return gain._replace(mean=gain.mean - self.price * n_more)
 
     # -- decisions --------------------------------------------------------------------
 
