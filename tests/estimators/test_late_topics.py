@@ -465,7 +465,7 @@ def test_the_log_knows_a_topic_that_ended_between_two_shares(monkeypatch):
 def test_trials_go_on_where_terms_are_new():
     X, _ = plant(600, seed=3, begin=0)
     frame = pd.DataFrame(X.toarray(), columns=[f"w{n:03d}" for n in range(200)])
-    hdp = learn(HDP(2, random_state=0), frame[:260].iloc[:, :180], 20)
+    hdp = learn(HDP(2, min_gain=0, random_state=0), frame[:260].iloc[:, :180], 20)
     assert hdp._posterior.trials is not None
     learn(hdp, frame[260:], 340)
     assert hdp._posterior.trials is None
