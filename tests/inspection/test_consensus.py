@@ -194,7 +194,7 @@ def test_fits_that_do_not_agree_are_named():
 @pytest.mark.parametrize("resampling", daily(1, ["subsample", None]))
 def test_planted_topics_are_stable_and_noise_is_not(resampling):
     bars = make_bars(200, random_state=0).data
-    hdp = HDP(random_state=0)
+    hdp = HDP(min_gain=0, random_state=0)
     given = {"n_fits": 2, "resampling": resampling}
     result = stability(hdp, bars, min_recurrence=1.0, **given)
     assert result.consensus.n_components_ == 20
