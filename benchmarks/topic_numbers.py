@@ -310,8 +310,8 @@ def learn_priced(docs, corpus, way, seed):
     options = dict(PRICES[way])
     if way == "fixed":  # a fit of the number of the priced one
         options["n_components"] = NUMBERS[corpus, seed]
-    step = STEPS.get(way, held_out_trials.LADDER)
-    with patch.object(held_out_trials, "LADDER", step):
+    step = STEPS.get(way, held_out_trials.LEAST_REDUCED)
+    with patch.object(held_out_trials, "LEAST_REDUCED", step):
         with warnings.catch_warnings(action="ignore"):
             fit = fitted(HDP(random_state=seed, **options), docs)
     if way == "priced":

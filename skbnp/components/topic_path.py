@@ -31,6 +31,7 @@ from scipy.special import gammaln, xlogy
 
 from skbnp.kernels._special import log_gamma
 from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.fitted import normalised_rows
 from skbnp.utils.typing import Array, Ints
 
 # Measured in `benchmarks/results/fewer_topics.md`.
@@ -111,6 +112,11 @@ def growth(prior: float, counts: Array) -> Array:
     return (result - gammaln(prior)).reshape(counts.shape)
 
 
+def roots_of(counts: Array) -> Array:
+    """Square roots of the shares of words in topics; zeros in one without tokens."""
+    return np.sqrt(normalised_rows(counts, instead=0.0))
+
+
 class Topics:
     """Topics that merge, and the merges so far."""
 
@@ -119,7 +125,7 @@ class Topics:
         self.counts, self.is_known = Counts(counts), is_known
         self.is_alive = np.ones(len(counts), dtype=bool)
         self.pairs = list[tuple[int, int]]()
-        self.roots = np.sqrt(shares(counts)).astype(np.float32)
+        self.roots = roots_of(counts).astype(np.float32)
 
     def merge_within(self, groups: Ints, n: int = 1) -> Ints:
         """Merge topics of one group in turn while more than `n` topics are left.
@@ -150,7 +156,7 @@ class Topics:
             ranks = [(self.is_known[k], self.counts.tokens[k]) for k in (a, b)]
             source, target = (b, a) if ranks[0] >= ranks[1] else (a, b)
             self.counts.add(target, self.counts.values[source])
-            self.roots[target] = np.sqrt(shares(self.counts.values[[target]]))[0]
+            self.roots[target] = roots_of(self.counts.values[[target]])[0]
             affinity[target] = self.roots @ self.roots[target]
             self.is_alive[source] = False
             self.pairs.append((source, target))
@@ -158,11 +164,6 @@ class Topics:
             version[[source, target]] += 1
             list_candidates(target)
         return joined
-
-
-def shares(counts: Array) -> Array:
-    """Shares of words in topics; zeros in a topic without tokens."""
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
 
 
 def exchanged(counts: Array, groups: Ints, is_known: NDArray) -> Ints:

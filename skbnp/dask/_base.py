@@ -112,17 +112,18 @@ class ShardedMixin(BaseEstimator):
         return self._session
 
     @contextmanager
-    def _fit_session(self) -> Iterator[None]:
+    def _with_checkpoints(self) -> Iterator[None]:
         """Write the files that `checkpoint_dir` asks for; release the rows at last."""
+        self._validate_params()
         callbacks = getattr(self, "_skl_callbacks", [])
         if self.resume and self.checkpoint_dir is None:
             raise ValueError("resume=True needs a checkpoint_dir.")
         if self.checkpoint_dir is not None:
-            path = Path(self.checkpoint_dir) / "fit.skbnp"
+            checkpoint = Checkpoint(Path(self.checkpoint_dir) / "fit.skbnp")
             if not self.resume:
-                for name in (path, path.with_name("fit.skbnp.previous")):
-                    name.unlink(missing_ok=True)
-            self.set_callbacks(*callbacks, Checkpoint(path))
+                for path in (checkpoint.file.path, checkpoint.file.previous):
+                    path.unlink(missing_ok=True)
+            self.set_callbacks(*callbacks, checkpoint)
         try:
             yield
         finally:

@@ -195,7 +195,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         WorkersLostError
             If there has been no worker for `timeout` seconds.
         """
-        with self._fit_session():
+        with self._with_checkpoints():
             return super().fit(X, y, epochs=epochs)
 
     def partial_fit(  # type: ignore[override]

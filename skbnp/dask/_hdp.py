@@ -154,7 +154,7 @@ class HDP(ShardedMixin, LocalHDP):
         WorkersLostError
             If there has been no worker for `timeout` seconds.
         """
-        with self._fit_session():
+        with self._with_checkpoints():
             return super().fit(X, y)
 
     @property

@@ -75,8 +75,8 @@ def test_the_number_maximises_the_gain_less_the_price(unequal, compared):
     hdp = HDP(min_gain=0.02, random_state=0).fit(X)
     trials = compared[-1][0]
     n_tokens = trials.n_tokens.sum()
-    ladder = [run for run in compared if run[1] in ("tables", "reduction")]
-    scores = {n: logs[max(logs)].sum() / n_tokens for _, _, n, _, logs in ladder}
+    reduced = [run for run in compared if run[1] in ("tables", "reduction")]
+    scores = {n: logs[max(logs)].sum() / n_tokens for _, _, n, _, logs in reduced}
     price = 0.02 * max(gain for _, gain in trials.gains)
     best = max(scores, key=lambda n: scores[n] - price * n)
     assert hdp.n_components_ == best
@@ -117,7 +117,7 @@ def test_without_a_price_nothing_of_it_counts(unequal, monkeypatch):
     for share, is_same in ((0.0, True), (0.02, False)):
         usual = snapshot(HDP(min_gain=share, random_state=0).fit(X[:400]))
         with monkeypatch.context() as patch:
-            patch.setattr(held_out_trials, "LADDER", 0.4)
+            patch.setattr(held_out_trials, "LEAST_REDUCED", 0.4)
             other = snapshot(HDP(min_gain=share, random_state=0).fit(X[:400]))
         if is_same:
             assert_same(usual, other)

@@ -70,7 +70,7 @@ COMPARED_AT_HALF = ("start", "births", "merge of all")
 #: Reductions that there must be time for after the model has gone on.
 REDUCTIONS = 2
 #: Share of the topics that a reduction merges or ends at least if topics have a price.
-LADDER = 0.2
+LEAST_REDUCED = 0.2
 #: Visits of documents in learning that each number that births draw takes as long as.
 BIRTH_COST = 0.004
 
@@ -339,7 +339,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if gain.mean > 0.0:
             self.best, self.n_best = run.logs, run.n_topics
         if self.price:
-            return (yield from self._next_rung(run, gain, accepted))
+            return (yield from self._next_priced_reduction(run, gain, accepted))
         self.is_halving |= not accepted
         self.n_rejected = 0 if accepted else self.n_rejected + (run.n_changes == 1)
         most = max(run.n_changes // 2, 1) if self.is_halving else None
@@ -352,7 +352,9 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             return (yield from self._reduction(self.model, most))
         return None
 
-    def _next_rung(self, run: Trial, gain: Gain, accepted: bool) -> Steps[Trial | None]:
+    def _next_priced_reduction(
+        self, run: Trial, gain: Gain, accepted: bool
+    ) -> Steps[Trial | None]:
         """Return the trial of a further reduction of topics that have a price.
 
         Down to numbers that are clearly worse than the best one; then of fewer changes
@@ -362,7 +364,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if not self.is_halving and gain.mean > -NEAR * gain.error and run.n_topics > 2:
             return (yield from self._reduction(run))
         if not self.is_halving:
-            self.is_halving, n_changes = True, int(LADDER * self.model.n_topics)
+            self.is_halving, n_changes = True, int(LEAST_REDUCED * self.model.n_topics)
         else:
             n_changes = run.n_changes
         if accepted or n_changes < 2:
@@ -442,7 +444,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             posterior.set_state(burstiness=None)
             result = self.held_out.predict(posterior, run.executor)
         self._record(run, result)
-        self.gains = []  # without repeats
+        self.gains = []  # those so far are of states without repeats
         self._record_gain(run)
 
     def end_births(self) -> None:
@@ -561,7 +563,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
                 cheapest = cheapest[self.n_rejected :]  # the others were tried
             del choosers
             least = int(self.finish is not None)  # streams have less time
-            least = max(int(LADDER * run.n_topics), 1) if self.price else least
+            least = max(int(LEAST_REDUCED * run.n_topics), 1) if self.price else least
             n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit, least)
         if n_changes == 0:
             return None
