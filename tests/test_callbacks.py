@@ -32,18 +32,6 @@ def fit_with(monitor, X, **settings):
 # What is recorded ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("learning_method", ["batch", "online"])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_every_pass_adds_one_entry(bars, learning_method):
-    monitor = HeldOutMonitor(bars[80:])
-    hdp = fit_with(monitor, bars[:80], learning_method=learning_method)
-    per_pass = 2 if learning_method == "online" else 1
-    expected = list(range(per_pass, per_pass * N_PASSES + 1, per_pass))
-    assert monitor.history_["step"] == expected
-    assert hdp.history_["step"][-1] == expected[-1]
-    assert {len(values) for values in monitor.history_.values()} == {N_PASSES}
-
-
 @pytest.mark.parametrize("every", [1, 2, 3, 4, 6, 7, np.int64(2)])
 def test_only_every_so_many_passes_are_scored(bars, every):
     monitor = HeldOutMonitor(bars[80:], every=every)
@@ -217,3 +205,5 @@ def test_terms_are_recorded_of_new_samples_chain_by_chain(bars):
 def test_numbers_of_terms_and_passes_are_positive(name, value):
     with pytest.raises(ValueError, match=f"{name} must be a positive integer"):
         TopicTermsMonitor(**{name: value})
+    with pytest.raises(ValueError, match="every must be a positive integer"):
+        HeldOutMonitor(None, every=value)

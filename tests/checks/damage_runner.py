@@ -52,24 +52,7 @@ ON_ARRAYS = {
     "swapped bytes": lambda a, rng: a.astype(a.dtype.newbyteorder()),
     **{
         f"an entry {value}": lambda a, rng, value=value: _with_entry(a, rng, value)
-        for value in (
-            -1,
-            0,
-            7,
-            10**6,
-            2**30,
-            -(2**31),
-            np.nan,
-            np.inf,
-            -1.0,
-            2**31 - 1,
-            2**31 - 2,
-            2**62,
-            1e18,
-            1e300,
-            1e308,
-            -1e308,
-        )
+        for value in (-1, 10**6, 2**31 - 1, 2**62, np.nan, np.inf, 1e308, -1e308)
     },
     # Sums overflow, no entry does.
     "all at the limit": lambda a, rng: np.full_like(a, _limit_of(a)),

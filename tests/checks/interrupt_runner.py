@@ -7,8 +7,6 @@ number of jobs, with colons between them.
 import json
 import signal
 import sys
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -31,47 +29,8 @@ from checks.states import differences, learned
 from checks.test_failed_calls import check_usable
 from skbnp.estimators import SplitMerge
 
-MAIN = threading.main_thread().ident
 #: Learned between passes, a step that is complete by itself.
 BETWEEN_PASSES = ".burstiness", ".word_discount_", ".word_concentration_"
-
-
-class Interrupter:
-    """A thread that sends SIGINT some time after an event."""
-
-    def __init__(self, delay):
-        self.begun = threading.Event()
-        self._delay = delay
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        self.begun.wait()
-        time.sleep(self._delay)
-        self.sent = time.monotonic()
-        signal.pthread_kill(MAIN, signal.SIGINT)
-
-
-class Begun:
-    """Callback that tells the interrupter that a fit, or its first pass, has begun."""
-
-    def __init__(self, interrupter, after_first_pass):
-        self.interrupter = interrupter
-        self.after_first_pass = after_first_pass
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        if not self.after_first_pass:
-            self.interrupter.begun.set()
-
-    def on_fit_task_end(self, estimator, context):
-        if context.task_name == "pass":
-            self.interrupter.begun.set()
 
 
 def report(estimator, X, reference, sound=None):
@@ -125,37 +84,6 @@ def comparable(estimator):
         history = state["history_"].items()
         state["history_"] = {n: v for n, v in history if n != last}
     return {name: value for name, value in state.items() if name != "n_iter_"}
-
-
-def interrupt_long_fit(estimator, n_jobs, *, early):
-    """Ctrl-C during a fit that would last for minutes."""
-    # One visit of all documents takes a fraction of a second, or several seconds.
-    n_docs = 6000 if early else 600
-    # A start that asks document by document takes its time.
-    n_docs = 200 if is_tree(estimator) else n_docs
-    X = rows_of(estimator, topic_counts(n_docs, 400, length=150.0))
-    estimator = fresh(
-        still(estimator),
-        n_components=60,
-        batch_size=150,
-        max_iter=100000,
-        max_doc_update_iter=1000 if early else 30,
-        mean_change_tol=0.0,
-        n_jobs=n_jobs,
-    )
-    interrupter = Interrupter(0.2 if early else 0.3)
-    reference = fresh(estimator, n_jobs=1)
-    estimator.set_callbacks(Begun(interrupter, after_first_pass=not early))
-    raised = None
-    try:
-        estimator.fit(X)
-    except KeyboardInterrupt:
-        raised = time.monotonic() - interrupter.sent
-    n_updates = n_complete(estimator)
-    return {
-        "raised_after": raised,
-        **report(estimator, X, fit_updates(reference, X, n_updates)),
-    }
 
 
 def interrupt_every_line(estimator, n_jobs, *, method):
@@ -350,8 +278,6 @@ def run_until(place, call, watched=WATCHED):
 
 
 SCENARIOS = {
-    "late": lambda e, n_jobs: interrupt_long_fit(e, n_jobs, early=False),
-    "early": lambda e, n_jobs: interrupt_long_fit(e, n_jobs, early=True),
     "lines-fit": lambda e, n_jobs: interrupt_every_line(e, n_jobs, method="fit"),
     "lines-partial_fit": lambda e, n_jobs: interrupt_every_line(
         e, n_jobs, method="partial_fit"

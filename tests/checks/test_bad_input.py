@@ -11,7 +11,6 @@ from functools import partial
 from inspect import isfunction, signature
 from unittest import mock
 
-import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -40,9 +39,7 @@ from checks.estimators import (
     takes_sparse,
 )
 from checks.failures import of_case
-from skbnp import HDP
 from skbnp.utils import validation
-from skbnp.utils.validation import check_before_conversion
 
 #: Functions that check the rows of an estimator.
 CHECKS = [
@@ -111,12 +108,6 @@ def test_bad_matrix_is_refused(fitted, method, counts):
             check_refuses(getattr(fitted, method), X, message(bad, X, fitted))
 
 
-def test_corrupt_index_arrays_are_found_before_any_conversion(counts):
-    for name, bad in CORRUPT.items():
-        with of_case(name):
-            check_refuses(check_before_conversion, bad.spoil(counts.copy()), bad.says)
-
-
 @every_estimator(takes_sparse, among=DOORS)
 def test_corrupt_index_arrays_are_refused(estimator, counts):
     for name, bad in CORRUPT.items():
@@ -140,21 +131,3 @@ def test_other_feature_names_are_refused(estimator, rows):
 def test_estimator_must_be_fitted_first(estimator, method, rows):
     with pytest.raises(NotFittedError, match="not fitted yet"):
         getattr(estimator, method)(rows)
-
-
-# -- negative controls -----------------------------------------------------------------
-
-
-class LooksFirst(HDP):
-    """Takes what has a shape, and asks then."""
-
-    def transform(self, X):
-        return super().transform(np.asarray(X))
-
-
-@pytest.mark.parametrize(("wrong", "method"), [(LooksFirst, "transform")])
-def test_check_fails_on_a_method_that_does_not_ask_first(wrong, method, counts):
-    estimator = wrong(4, max_iter=1, random_state=0).fit(counts)
-    check_asks_first(estimator, "fit")
-    with pytest.raises((pytest.fail.Exception, AssertionError)):
-        check_asks_first(estimator, method)

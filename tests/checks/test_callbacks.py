@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.callback import ScoringMonitor
 from sklearn.model_selection import GridSearchCV
 
 from checks.bad_input import bad_matrix, check_refuses
 from checks.callbacks import Keep, Recorder, StopAfter, Trouble
 from checks.estimators import (
+    DOORS,
     FEW,
     FIRST,
     INSTANCES,
@@ -24,17 +24,11 @@ from checks.estimators import (
 )
 from checks.long import daily
 from checks.states import NOTES, assert_same, learned
-from skbnp import HDP, NestedHDP
+from skbnp import NestedHDP
 from skbnp.callbacks import HeldOutMonitor
-from skbnp.inference.posterior import Posterior
 
 #: Who is searched over: one that is learned, and one that samples.
 TWO = {name: INSTANCES[name] for name in ("HDP-online", "GibbsHDP")}
-
-
-def scores(estimator, X, y):
-    """Scorer of several names; importable."""
-    return {"held_out": estimator.score(X)}
 
 
 def search(estimator, n_jobs=None, **parameters):
@@ -199,25 +193,10 @@ def test_callback_that_raises_leaves_the_last_complete_pass(estimator, rows):
     assert trouble.closed
 
 
-# -- scikit-learn's own ----------------------------------------------------------------
-
-
-@every_kind()
-def test_scoring_monitor_logs_each_pass(estimator, rows):
-    monitor = ScoringMonitor(scoring=scores)
-    estimator.set_callbacks(monitor).fit(rows, np.zeros(60))
-    log = monitor.get_logs().data
-    passes = [row["held_out"] for row in log if row["task_name"] == "pass"]
-    expected = [
-        fresh(estimator, max_iter=number).fit(rows).score(rows) for number in (1, 2, 3)
-    ]
-    assert_allclose(passes, expected, rtol=1e-6)  # topics stand in another order
-
-
 # -- HeldOutMonitor --------------------------------------------------------------------
 
 
-@every_kind()
+@every_estimator(among=TWO)
 def test_held_out_monitor_records_the_score_of_each_pass(estimator, rows):
     monitor = HeldOutMonitor(rows[40:])
     estimator.set_callbacks(monitor).fit(rows[:40])
@@ -232,13 +211,6 @@ def test_held_out_monitor_records_the_score_of_each_pass(estimator, rows):
     assert (np.diff(monitor.history_["seconds"]) > 0).all()
 
 
-@every_kind()
-def test_held_out_monitor_forgets_the_fit_before(estimator, rows):
-    monitor = HeldOutMonitor(rows[40:])
-    estimator.set_callbacks(monitor).fit(rows[:40]).fit(rows[:40])
-    assert len(monitor.history_["score"]) == 3
-
-
 @every_estimator(among=TWO)
 @pytest.mark.parametrize("n_jobs", daily(1, [1, 2]))
 def test_early_stop_acts_on_every_fit_of_a_search(estimator, n_jobs, rows):
@@ -251,26 +223,7 @@ def test_early_stop_acts_on_every_fit_of_a_search(estimator, n_jobs, rows):
     )
 
 
-@pytest.mark.parametrize("every", [0, -1, 1.5, "2", None])
-def test_held_out_monitor_refuses_a_bad_interval(every, counts):
-    with pytest.raises(ValueError, match="every must be a positive integer"):
-        HeldOutMonitor(counts, every)
-
-
-@every_kind()
+@every_estimator(among=DOORS)
 def test_held_out_monitor_refuses_bad_documents_by_name(estimator, rows, counts):
     bad, says = bad_matrix(estimator, counts)
     check_refuses(estimator.set_callbacks(HeldOutMonitor(bad)).fit, rows, says)
-
-
-# -- negative controls -----------------------------------------------------------------
-
-
-def test_check_fails_where_callbacks_get_live_state(counts, monkeypatch):
-    estimator = HDP(4, max_iter=3, random_state=0)
-    check_fitted_estimators(estimator, counts)
-    monkeypatch.setattr(
-        Posterior, "__deepcopy__", lambda self, memo: self, raising=False
-    )
-    with pytest.raises(AssertionError):
-        check_fitted_estimators(clone(estimator), counts)

@@ -15,7 +15,6 @@ from checks.estimators import (
     criterion,
     evaluate,
     every_estimator,
-    every_kind,
     every_method,
     fresh,
     gives_proportions,
@@ -30,7 +29,6 @@ from checks.estimators import (
 from checks.failures import Failure, failing_visit, fit_updates
 from checks.lineages import check_lineage
 from checks.states import assert_same, learned, snapshot
-from skbnp import HDP
 
 
 def check_failure_leaves(estimator, method, X, error=(ValueError, TypeError)):
@@ -101,16 +99,6 @@ def test_failure_in_the_first_minibatch_of_a_chunk_leaves_no_trace(fitted, rows)
 
 
 @every_estimator(learns_by_minibatch)
-def test_failure_later_in_a_chunk_leaves_the_complete_minibatches(fitted, rows):
-    other = copy.deepcopy(still(fitted))
-    with failing_visit(3), pytest.raises(Failure):
-        fitted.partial_fit(rows)
-    # 60 documents at most 16 at a time are four minibatches of 15.
-    other.partial_fit(rows[:30])
-    assert_same(learned(other), learned(fitted))
-
-
-@every_estimator(learns_by_minibatch, among=FIRST)
 def test_stream_goes_on_after_a_failure_as_if_the_chunk_had_ended_there(fitted, rows):
     other = copy.deepcopy(still(fitted))
     with failing_visit(2), pytest.raises(Failure):
@@ -159,27 +147,3 @@ def test_failure_in_any_visit_of_a_long_fit_leaves_a_consistent_estimator(
     check_usable(estimator, rows)
     estimator.partial_fit(rows)
     check_usable(estimator, rows)
-
-
-@every_kind()
-def test_fit_starts_afresh_after_a_failure(estimator, fitted, rows):
-    with failing_visit(2), pytest.raises(Failure):
-        estimator.fit(rows)
-    assert_same(learned(fitted), learned(estimator.fit(rows)))
-
-
-# -- negative controls -----------------------------------------------------------------
-
-
-class ForgetsFirst(HDP):
-    """Drops the old topics before it looks at the data."""
-
-    def fit(self, X, y=None):
-        self.__dict__.pop("topic_weights_", None)
-        return super().fit(X)
-
-
-def test_check_fails_where_a_refused_later_call_leaves_a_trace(counts):
-    wrong = ForgetsFirst(4, max_iter=1).fit(counts)
-    with pytest.raises(AssertionError, match="topic_weights_"):
-        check_failure_leaves(wrong, "fit", -counts)

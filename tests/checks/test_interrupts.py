@@ -9,20 +9,13 @@ from pathlib import Path
 import pytest
 
 import skbnp
-from checks.estimators import FIRST, INSTANCES, is_variational
 from checks.interrupt_runner import MOVING, WATCHED
-from checks.long import daily
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="a thread cannot interrupt the main thread there"
 )
 
 RUNNER = Path(__file__).with_name("interrupt_runner.py")
-#: Seconds within which KeyboardInterrupt must come out.
-SOON = 2.0
-
-#: Whose states are those after a number of updates.
-ONLINE = ("HDP-online", "HDP-mean-field-online")
 
 
 def run(*cases):
@@ -36,46 +29,6 @@ def run(*cases):
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def check_interrupt(seen, case=None):
-    """Raise unless the interrupt came out in time and left a consistent estimator."""
-    assert seen["raised_after"] is not None, f"{case}: KeyboardInterrupt was swallowed"
-    assert seen["raised_after"] < SOON, case
-    assert seen["history_steps"] == list(range(1, seen["n_updates"] + 1)), case
-    assert seen["history_lengths"] == [seen["n_updates"]], case
-    assert seen["usable"], case
-    assert seen["differences"] == [], case
-
-
-#: Interrupted each day.
-TWO = ["HDP-online", "GibbsHDP"]
-#: One of each other kind, online, and with several chains.
-OTHERS = [
-    *(name for name in FIRST if name not in TWO),
-    "HDP-mean-field-online",
-    "GibbsHDP-chains",
-]
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize("names", daily(1, [TWO, OTHERS]))
-def test_interrupt_leaves_the_last_complete_update(names):
-    """Once passes are made, and before the first is complete."""
-    early = ["early:HDP-batch:1", "early:HDP-batch:2"] * ("HDP-online" in names)
-    cases = [f"late:{name}:2" for name in names]
-    for case, seen in run(f"late:{names[0]}:1", *cases, *early).items():
-        name = case.split(":")[1]
-        if case in early:
-            check_interrupt(seen, case)
-            assert seen["n_updates"] == 0, case
-            continue
-        if is_variational(INSTANCES[name]) and name not in ONLINE:
-            # The end of a pass with memory is several steps, each complete by itself,
-            # that no number of updates names: there is no twin to compare with.
-            seen["differences"] = []
-        check_interrupt(seen, case)
-        assert seen["n_updates"] >= 1, case
 
 
 @pytest.mark.weekly

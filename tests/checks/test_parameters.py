@@ -29,7 +29,6 @@ from checks.estimators import (
 )
 from checks.failures import of_case
 from checks.states import assert_same, snapshot
-from skbnp import HDP
 from skbnp.estimators import SplitMerge
 
 NAN, INF = float("nan"), float("inf")
@@ -211,45 +210,23 @@ def test_table_of_bad_values_covers_every_parameter(estimator):
 FINE = [
     ("n_components", np.int64(3)),
     ("doc_concentration", np.float32(0.5)),
-    ("doc_concentration", 2),
     ("corpus_concentration_prior", [2, 1]),
-    ("doc_concentration_prior", (np.float64(2.0), 1)),
     ("learn_priors", True),
-    ("learn_priors", False),
     ("learning_decay", 0.5),
-    ("learning_decay", 1),
-    ("learning_offset", 0),
     ("total_samples", 1e6),
-    ("mean_change_tol", 0),
     ("n_jobs", -1),
     ("random_state", np.random.RandomState(0)),
     ("random_state", None),
-    ("random_state", 2**32 - 1),
-    ("warm_up", 0),
     ("max_doc_components", 1),
-    ("max_doc_components", np.int64(30)),
-    ("max_components", 4),
-    ("max_components", np.int64(5)),
     ("max_components", None),
     ("n_components", None),
     ("burn_in", None),
-    ("burn_in", 2),
     ("split_merge_sweeps", 0),
-    ("split_merge_sweeps", 10**6),
-    ("thin", 10**6),
-    ("n_split_merge", np.int64(3)),
-    ("burstiness", False),
     ("max_depth", 1),
-    ("max_depth", np.int64(5)),
     ("child_concentration", 1e-100),
-    ("child_concentration", np.float32(1e10)),
-    ("child_concentration_prior", [2, 1]),
     ("level_prior", 1e-100),
-    ("level_prior", 10**10),
     ("topic_word_prior", 1e-100),
-    ("topic_word_prior", 1e10),
     ("loading_variance", np.float32(1.0)),
-    ("loading_variance", "auto"),
     ("sparse_output", np.False_),
 ]
 
@@ -273,20 +250,3 @@ def test_parameter_on_the_border_of_its_range_is_accepted(estimator, name, value
     estimator = still(estimator) if is_tree(estimator) else estimator
     distr = estimator.set_params(**{name: value}).fit(rows).transform(rows)
     assert np.isfinite(distr).all()
-
-
-# -- negative controls -----------------------------------------------------------------
-
-
-class Lenient(HDP):
-    """Falls back to defaults without a word."""
-
-    def fit(self, X, y=None):
-        clone(self).set_params(**HDP(n_components=2, max_iter=1).get_params())
-        return self
-
-
-def test_check_fails_on_a_method_that_does_not_ask(counts):
-    check_asks(HDP(2, max_iter=1), "fit", counts)
-    with pytest.raises(pytest.fail.Exception):
-        check_asks(Lenient(2, max_iter=1), "fit", counts)

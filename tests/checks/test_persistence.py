@@ -1,7 +1,6 @@
 """Saving, copying and going on change nothing that they should not change."""
 
 import copy
-import io
 import pickle
 import warnings
 
@@ -13,7 +12,6 @@ from sklearn.base import clone
 from checks.estimators import (
     FEW,
     FIRST,
-    OF_EACH_CLASS,
     evaluate,
     every_estimator,
     every_kind,
@@ -26,61 +24,15 @@ from checks.estimators import (
     takes_warm_start,
 )
 from checks.states import assert_same, learned, snapshot
-from skbnp import HDP
-
-
-def _through_joblib(estimator):
-    buffer = io.BytesIO()
-    joblib.dump(estimator, buffer)
-    buffer.seek(0)
-    return joblib.load(buffer)
-
-
-COPIES = {
-    "pickle": lambda e: pickle.loads(pickle.dumps(e)),
-    "old-pickle": lambda e: pickle.loads(pickle.dumps(e, protocol=2)),
-    "joblib": _through_joblib,
-    "deepcopy": copy.deepcopy,
-}
-
-
-def every_copy(among, daily):
-    """Parametrise over estimators and copies: few in every way, the others in one."""
-    return pytest.mark.parametrize(
-        ("estimator", "through"),
-        [
-            pytest.param(
-                estimator,
-                through,
-                id=f"{name}-{way}",
-                marks=[] if name in daily else [pytest.mark.weekly],
-            )
-            for name, estimator in among.items()
-            for way, through in COPIES.items()
-            if name in FEW or way == "pickle"
-        ],
-        indirect=["estimator"],
-    )
-
-
-def check_stream_survives(estimator, through, chunks):
-    """Raise unless a stream goes on after a copy as it does without."""
-    copied = clone(estimator)
-    for chunk in chunks:
-        estimator.partial_fit(chunk)
-        copied = through(copied.partial_fit(chunk))
-    assert_same(learned(estimator), learned(copied))
 
 
 @every_estimator(daily=FEW)
 def test_pickle_in_the_middle_of_a_stream_goes_on_with_the_same_bits(estimator, rows):
-    chunks = [rows[:20], rows[20:45], rows[45:]]
-    check_stream_survives(estimator, COPIES["pickle"], chunks)
-
-
-@every_copy(OF_EACH_CLASS, FEW)
-def test_copy_gives_the_same_results(fitted, through, rows):
-    assert_same(evaluate(fitted, rows), evaluate(through(fitted), rows))
+    copied = clone(estimator)
+    for chunk in (rows[:20], rows[20:45], rows[45:]):
+        estimator.partial_fit(chunk)
+        copied = pickle.loads(pickle.dumps(copied.partial_fit(chunk)))
+    assert_same(learned(estimator), learned(copied))
 
 
 @every_estimator(among=FIRST)
@@ -114,16 +66,10 @@ def test_version_is_saved_but_is_no_attribute(fitted):
 
 
 @every_estimator(among=FIRST, daily=FEW)
-def test_memory_mapped_estimator_evaluates_with_the_same_bits(fitted, rows, tmp_path):
+def test_memory_mapped_estimator_has_the_same_bits(fitted, rows, tmp_path):
     joblib.dump(fitted, tmp_path / "model")
     mapped = joblib.load(tmp_path / "model", mmap_mode="r")
     assert_same(evaluate(fitted, rows), evaluate(mapped, rows))
-
-
-@every_estimator(among=FIRST, daily=FEW)
-def test_memory_mapped_estimator_learns_with_the_same_bits(fitted, rows, tmp_path):
-    joblib.dump(fitted, tmp_path / "model")
-    mapped = joblib.load(tmp_path / "model", mmap_mode="r")
     fitted.partial_fit(rows)
     mapped.partial_fit(rows)
     assert_same(fitted.components_, mapped.components_)
@@ -193,17 +139,14 @@ def check_bound_never_falls(elbo, below=1e-9):
 
 
 @every_estimator(lambda e: is_batch(e) and takes_warm_start(e))
-@pytest.mark.parametrize("start", [0, 4, 28])
-def test_warm_start_of_batch_learning_goes_on_from_the_bound_it_had(
-    estimator, start, rows
-):
+def test_warm_start_of_batch_learning_goes_on_from_the_bound_it_had(estimator, rows):
     """Topics go on; documents start afresh, and may end in another optimum.
 
     So a fit may begin a little below the end of the one before, but above its begin:
     from new topics it would begin at the same bound again.
     """
     estimator = fresh(
-        still(estimator), max_iter=5, warm_up=0, warm_start=True, random_state=start
+        still(estimator), max_iter=5, warm_up=0, warm_start=True, random_state=4
     )
     for _ in range(4):
         estimator.fit(rows)
@@ -231,21 +174,3 @@ def test_chunks_cut_where_minibatches_end_equal_one_chunk(estimator, rows):
     assert one.n_iter_ == estimator.n_iter_ - 1
     one.n_iter_ += 1
     assert_same(learned(one), learned(estimator))
-
-
-# -- negative controls -----------------------------------------------------------------
-
-
-class ForgetsTheTrace(HDP):
-    def __getstate__(self):
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "n_iter_"}
-
-    def __setstate__(self, state):
-        super().__setstate__({**state, "n_iter_": 0})
-
-
-def test_check_fails_where_a_copy_loses_something(counts):
-    wrong = ForgetsTheTrace(4, random_state=0)
-    with pytest.raises(AssertionError):
-        check_stream_survives(wrong, COPIES["pickle"], [counts[:20], counts[20:]])

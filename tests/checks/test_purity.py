@@ -27,7 +27,7 @@ from checks.states import (
     check_leaves_global_random_state,
     snapshot,
 )
-from skbnp import HDP, NestedHDP
+from skbnp import NestedHDP
 
 #: Rounding of a mean over tokens: sums of fewer than 10^5 terms of one size, in another
 #: order, differ by less than 10^5 eps = 2e-11, and by its root unless luck is bad.
@@ -188,20 +188,3 @@ def test_learning_does_not_depend_on_the_order_of_the_vocabulary(
     two = fresh(estimator).fit(rows[:, order])
     # Sums of words in single precision take another order: iterations pass on 6e-8.
     np.testing.assert_allclose(one.components_[:, order], two.components_, rtol=1e-5)
-
-
-# -- negative controls -----------------------------------------------------------------
-
-
-class Caches(HDP):
-    def transform(self, X):
-        self._last = super().transform(X)
-        return self._last
-
-
-@pytest.mark.parametrize(("wrong", "method"), [(Caches, "transform")])
-def test_check_fails_where_evaluation_writes(wrong, method, counts):
-    with pytest.raises(AssertionError):
-        check_evaluation_changes_nothing(
-            wrong(4, max_iter=1).fit(counts), method, counts
-        )

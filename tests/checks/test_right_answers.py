@@ -37,7 +37,6 @@ from checks.estimators import (
     takes_sparse,
 )
 from checks.states import assert_same, learned
-from skbnp import HDP
 
 # -- degenerate corpora ----------------------------------------------------------------
 
@@ -398,24 +397,3 @@ def test_attributes_made_at_access_are_the_callers_own(fitted):
     fitted.components_[:] = -1.0
     fitted.topic_word_distr_[:] = -1.0
     assert_same(before, fitted.components_)
-
-
-# -- negative controls -----------------------------------------------------------------
-
-
-class IgnoresRepeats(HDP):
-    """Keeps the last of repeated entries, as a careless conversion would."""
-
-    def fit(self, X, y=None):
-        if sp.issparse(X):
-            dense = np.zeros(X.shape)
-            coo = X.tocoo()
-            dense[coo.coords] = coo.data
-            X = dense
-        return super().fit(X)
-
-
-def test_check_fails_where_repeated_entries_are_dropped(counts):
-    X = _raw(_doubled(counts), "csr")
-    with pytest.raises(AssertionError):
-        check_same_answers(IgnoresRepeats(4, max_iter=2, random_state=0), counts, X)

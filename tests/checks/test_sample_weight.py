@@ -44,12 +44,6 @@ def test_a_row_counts_as_so_many_copies(estimator, method, rows):
     check_counts_as_copies(clone(estimator), method, rows)
 
 
-@every_kind()
-def test_check_fails_where_weights_are_others(estimator, rows):
-    with pytest.raises(AssertionError):
-        check_counts_as_copies(estimator, "fit", rows, copies=WEIGHTS[::-1])
-
-
 @every_estimator(needs_two_columns)
 def test_rows_of_epochs_count_as_copies(estimator, rows):
     labels = np.repeat(["a", "b", "c"], 20)
