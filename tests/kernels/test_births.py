@@ -1,7 +1,6 @@
 """New nodes for rows of another, against a slow twin."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -158,33 +157,6 @@ def test_births_are_those_of_the_twin(dimension, target, n_rounds, seed):
     ):
         wrong, _ = find_by_twin(replace(near, **{name: value}), *given)
         assert not np.isclose(wrong, gain, rtol=1e-7, atol=1e-6)
-
-
-def test_seeds_are_drawn_by_how_far_they_are(seed, monkeypatch):
-    """Half of the rows are elsewhere: of other seeds come other births."""
-    monkeypatch.setattr(births, "N_SEEDS", 1)
-    state, stats, collected = epoch_with_rows(seed, 30, 1)
-    result = [propose(state, stats, collected, one, 10) for one in range(8)]
-    assert len({one.gain for one in result if one is not None}) > 1
-
-
-def test_the_best_seed_is_taken(seed):
-    state, stats, collected = epoch_with_rows(seed, 30, 1)
-
-    def gain_of(uniforms):
-        rng = SimpleNamespace(random=lambda n: np.array(uniforms))
-        naturals = Naturals.of(state, PRIORS).by_position(state.tree)
-        given = state, stats, PRIORS, naturals, collected, EpochMoves()
-        return propose_birth(*given, -np.inf, rng).gain
-
-    uniforms = np.random.default_rng(seed).random(6)
-    alone = [gain_of([uniform]) for uniform in uniforms]
-    assert (
-        gain_of(uniforms)
-        == gain_of([*uniforms, uniforms[0]])
-        == max(alone)
-        > min(alone)
-    )
 
 
 def test_births_gain_more_than_the_least(seed):

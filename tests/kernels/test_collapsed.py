@@ -5,11 +5,6 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
-
-from checks.grids import on_grid
-from reference import hdp_collapsed as reference
-from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.kernels._collapsed import (
     collapsed_sums,
     infer_collapsed,
@@ -20,6 +15,10 @@ from skbnp.kernels._restaurant import (
     leave_one_out,
     n_grid_rows,
 )
+
+from checks.grids import on_grid
+from reference import hdp_collapsed as reference
+from skbnp.components.word_topics import Weighting, WordTopics
 
 #: Single precision rounds by 6e-8 relatively. Sums of some dozens of products and the
 #: logarithm and exponential of a rate make that 1e-6; ten iterations pass it on, and
@@ -113,7 +112,7 @@ def check_equals_twin(
     assert 2 * n_clear > len(counts), "most documents should be clear"
 
 
-@pytest.mark.parametrize("n_topics", [1, 2, 3, 7, 8, 9, 17, 70])
+@pytest.mark.parametrize("n_topics", [1, 2, 8, 9, 70])
 @pytest.mark.parametrize("eta", [0.01, 0.5])
 def test_kernel_equals_its_twin(n_topics, eta, seed):
     given = corpus([seed, n_topics], 6, 30, n_topics, eta)
@@ -129,14 +128,14 @@ def test_kernel_takes_out_what_totals_hold(held, max_iter, seed):
     check_equals_twin(counts, topic_words, 0.05, prior, **options)
 
 
-@pytest.mark.parametrize("n_words", [1, 2, 8, 9, 31, 32, 33, 63, 64, 65, 96, 150])
+@pytest.mark.parametrize("n_words", [1, 8, 32, 33, 65, 150])
 def test_kernel_equals_its_twin_on_documents_of_any_length(n_words, seed):
     counts, topic_words, prior = corpus([seed, 2], 4, n_words, 5, 0.05, length=90.0)
     counts += 1.0  # all words in use
     check_equals_twin(counts, topic_words, 0.05, prior)
 
 
-@pytest.mark.parametrize("n_topics", [40, 70, 100])
+@pytest.mark.parametrize("n_topics", [70])
 def test_kernel_equals_its_twin_on_documents_of_many_topics(n_topics, seed):
     rng = np.random.default_rng([seed, 3])
     _, topic_words, _ = corpus([seed, 3], 1, 40, n_topics, 0.05)
@@ -171,54 +170,7 @@ def test_the_twin_tells_what_was_left_out(wrong, held, seed):
         check_equals_twin(counts, topic_words, 0.05, prior, held=held, mixed=wrong)
 
 
-# Growth -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("prior", [1e-4, 0.02, 0.7, 5.0, 300.0])
-@pytest.mark.parametrize("mean", [1e-3, 0.1, 0.9, 6.0, 80.0, 3e3, 1e5])
-def test_growth_is_the_geometric_mean_of_zero_and_its_alternative(prior, mean):
-    """Of 64 equal words, all but one push a word to a topic, in one iteration.
-
-    Whose odds are (a + rate N 63 / 64) phi_1 against (b + M 63 / 64) phi_2, where the
-    other topic has M tokens and a prior b so heavy that its rate is one.
-    """
-    n_words, priors = 64, np.array([prior, 1e9])
-    # Weights of which the tokens begin about evenly; the last word, which the document
-    # lacks, makes the topics equally large.
-    topic_words = np.full((n_words + 1, 2), 1e6)
-    topic_words[:, 1] *= (prior + mean) / priors[1]
-    topic_words[-1] = 1e9 - topic_words[:-1].sum(axis=0)
-    counts = np.append(np.full(n_words, 2.0 * mean / n_words), 0.0)
-    args, eta = (counts, topic_words), 1e-9
-    options = {"share": np.full(2, 0.5), "held": 0.0, "tol": 0.0}
-    (start,), _, _ = run(*args, eta, priors, **options, max_iter=0)
-    (end,), _, _ = run(*args, eta, priors, **options, max_iter=1)
-    assert 0.05 < start[0] / start.sum() < 0.95
-    some = stats.poisson.sf(0, start[0])
-    log_growth = (1.0 - some) * np.log(prior) + some * np.log(prior + start[0] / some)
-    rates = np.array([min((np.exp(log_growth) - prior) / start[0], 1.0), 1.0])
-    others = start * (n_words - 1) / n_words
-    odds = (priors + rates * others) * (eta + topic_words[0])
-    # An exponential of up to ten in single precision, and a sum of 64 products.
-    assert_allclose(end / end.sum(), odds / odds.sum(), rtol=1e-5)
-
-
 # Laws ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("held", [0.0, 1.0, 1.4])
-@pytest.mark.parametrize("n_topics", [1, 5, 8, 70])
-def test_sums_are_the_counts_exactly(n_topics, held, seed):
-    given = corpus([seed, 11], 20, 50, n_topics, 0.05)
-    counts, topic_words, prior = given
-    counts *= np.random.default_rng(seed).gamma(2.0, 0.7, size=counts.shape)
-    doc_topic, sums, _ = run(counts, topic_words, 0.05, prior, held=held, tol=1e-2)
-    rows, words = np.nonzero(counts)
-    assert_allclose(sums.sum(axis=1), counts[rows, words], rtol=EXACT)
-    by_doc = np.zeros_like(doc_topic)
-    np.add.at(by_doc, rows, sums)
-    assert_allclose(doc_topic, by_doc, rtol=EXACT)
-    assert ((sums == 0.0) | (sums >= 0.99e-3 * counts[rows, words][:, None])).all()
 
 
 def test_result_of_a_document_does_not_depend_on_the_others(seed):
@@ -316,25 +268,6 @@ def test_the_twin_to_zero_order_tells_what_is_taken_out(wrong, seed):
     check_zero_order(*given)
     with pytest.raises(AssertionError, match="Not equal"):
         check_zero_order(*given, mixed=wrong)
-
-
-@pytest.mark.parametrize(
-    ("name", "spoil"),
-    [
-        ("words", lambda a: a[:-1]),
-        ("counts", lambda a: np.append(a, 1.0)),
-        ("indptr", lambda a: a[:-1]),
-        ("prior", lambda a: a[:-8]),
-        ("weights", lambda a: np.hstack([a, a])),
-    ],
-)
-def test_zero_order_refuses_shapes_that_disagree(name, spoil):
-    given = fixed_inputs(*fixed(0, 9, 40, 12))
-    options = {"active": 0.1, "max_iter": 3, "tol": 1e-2}
-    infer_zero_order(**given, **options)
-    given[name] = spoil(given[name])
-    with pytest.raises(ValueError, match=r"disagree|must have"):
-        infer_zero_order(**given, **options)
 
 
 # Words that documents repeat ----------------------------------------------------------
@@ -494,37 +427,7 @@ def test_sums_by_word_of_documents_are_those_of_the_twin(seed):
 # Shapes -------------------------------------------------------------------------------
 
 
-def good():
-    counts, topic_words, prior = corpus(0, 4, 12, 5, 0.05)
-    rest = {"rest": 0.1, "share": prior / prior.sum(), "max_iter": 3, "tol": 1e-2}
-    return inputs(counts, topic_words, 0.05, prior, 1.0) | rest
-
-
-@pytest.mark.parametrize(
-    ("name", "spoil"),
-    [
-        ("words", lambda a: a[:-1]),
-        ("counts", lambda a: a[:-1]),
-        ("counts", lambda a: np.append(a, 1.0)),
-        ("indptr", lambda a: a[:-1]),
-        ("held", lambda a: a[:-1]),
-        ("tops", lambda a: a[:-1]),
-        ("norm", lambda a: a[:-1]),
-        ("share", lambda a: np.append(a, 0.0)),
-        ("prior", lambda a: a[:-1]),
-        ("weights", lambda a: np.ascontiguousarray(a[:, :5])),
-        ("weights", lambda a: np.hstack([a, a])),
-    ],
-)
-def test_shapes_that_disagree_are_refused(name, spoil):
-    given = good()
-    infer_collapsed(**given)
-    given[name] = spoil(given[name])
-    with pytest.raises(ValueError, match=r"disagree|must have"):
-        infer_collapsed(**given)
-
-
-def test_sums_by_word_refuse_what_disagrees():
+def test_sums_by_word_refuse_words_out_of_range():
     sums, words = np.ones((6, 3)), np.array([0, 0, 1, 2, 2, 4])
     columns, stored, limits, topics, values, n_topics = by_word(sums, words, 5)
     arrays = (columns, stored, limits, topics, values)
@@ -532,7 +435,3 @@ def test_sums_by_word_refuse_what_disagrees():
     for begin, end in ((-1, 2), (3, 2), (0, 6)):
         with pytest.raises(ValueError, match="between 0"):
             collapsed_sums(begin, end, *arrays, n_topics)
-    for place in (1, 2, 3, 4):
-        spoiled = [a[:-1] if i == place else a for i, a in enumerate(arrays)]
-        with pytest.raises(ValueError, match="disagree"):
-            collapsed_sums(0, 5, *spoiled, n_topics)

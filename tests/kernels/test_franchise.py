@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from skbnp.kernels._franchise import sweep
+from skbnp.kernels._seating import MEAL_PART
 
 from checks.long import daily
 from reference import hdp_franchise as reference
-from skbnp.kernels._franchise import sweep
-from skbnp.kernels._seating import MEAL_PART
 from skbnp.models.hdp_franchise.model import Concentrations, Seating, TableAssignments
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
 from skbnp.rows.tokens import Tokens
@@ -231,20 +231,11 @@ class ForgetsRepeatedWords(reference.Franchise):
         return held + self.eta
 
 
-class DropsHastings(reference.Franchise):
-    def log_allocation(self, log_forward):
-        return 0.0
-
-
-class Scans(reference.Franchise):
+class ScansWithoutHastings(reference.Franchise):
     n_scans = 2
 
-
-class ScansWithoutHastings(DropsHastings, Scans):
-    pass
-
-
-SUBTLE = [DropsHastings, ForgetsRepeatedWords]
+    def log_allocation(self, log_forward):
+        return 0.0
 
 
 def reference_draws(cls, docs, *settings, seed):
@@ -268,14 +259,12 @@ def test_the_reference_has_the_frequencies_of_the_posterior(docs):
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("bug", daily(1, SUBTLE))
-def test_check_finds_each_subtle_bug(bug):
-    draw = reference_draws(bug, REPEATED, *SETTINGS, seed=0)
+def test_check_finds_a_subtle_bug():
+    draw = reference_draws(ForgetsRepeatedWords, REPEATED, *SETTINGS, seed=0)
     with pytest.raises(AssertionError):
         check_frequencies(draw, N_FEW, REPEATED, *SETTINGS)
 
 
-@pytest.mark.parametrize("bug", [ScansWithoutHastings])
-def test_balance_tells_wrong_proposals(bug):
+def test_balance_tells_wrong_proposals():
     with pytest.raises(AssertionError):
-        check_balance(reference_proposal(bug), N_FEW, 0)
+        check_balance(reference_proposal(ScansWithoutHastings), N_FEW, 0)

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-
-from checks.long import daily
-from reference import hdp_franchise as reference
 from skbnp.kernels._franchise import sweep
 from skbnp.kernels._seating import MEAL_PART
+
+from reference import hdp_franchise as reference
 from skbnp.models.hdp_franchise.model import Concentrations, Seating
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
 from skbnp.rows.tokens import Tokens
@@ -139,12 +138,6 @@ def test_frequencies_are_those_of_the_posterior(split_merge, settings, seed):
 # -- planted bugs ----------------------------------------------------------------------
 
 
-class ForgetsTheNorm(reference.RepeatingFranchise):
-    def word_probability(self, doc, word):
-        n_seated = sum(len(table[1]) for table in self.tables[doc])
-        return super().word_probability(doc, word) * (n_seated + self.alpha)
-
-
 class LeavesOpenersOut(reference.RepeatingFranchise):
     """Tokens that repeat another one never open a table again."""
 
@@ -152,9 +145,6 @@ class LeavesOpenersOut(reference.RepeatingFranchise):
         if all(opener != token for opener, _ in self.word_tables[doc]):
             return
         super().draw_word(doc, token)
-
-
-BUGS = [ForgetsTheNorm, LeavesOpenersOut]
 
 
 def reference_draws(cls, settings, seed):
@@ -176,8 +166,9 @@ def test_the_reference_has_the_frequencies_of_the_posterior():
     check_frequencies(draw, N_FEW, settings)
 
 
-@pytest.mark.parametrize("bug", daily(1, BUGS))
-def test_check_finds_each_planted_bug(bug):
+def test_check_finds_a_planted_bug():
     settings = SETTINGS["discount"]
     with pytest.raises(AssertionError):
-        check_frequencies(reference_draws(bug, settings, 0), N_FEW, settings)
+        check_frequencies(
+            reference_draws(LeavesOpenersOut, settings, 0), N_FEW, settings
+        )

@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import psi
-
-from checks.long import daily
-from reference import hdp_direct as reference
 from skbnp.kernels._hdp_local import (
     ACTIVE,
     LANES,
@@ -15,6 +12,9 @@ from skbnp.kernels._hdp_local import (
     word_sums,
     word_weights,
 )
+
+from checks.long import daily
+from reference import hdp_direct as reference
 
 SUPPORT = 1e-9
 #: Single precision rounds by 6e-8 relatively, in sums of some dozens of products, and
@@ -165,23 +165,6 @@ def test_kernel_leaves_out_topics_like_its_twin(n_topics, max_iter, seed):
             check_equals_twin(*args, **options, active=5 * ACTIVE)
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [lambda n, s, h: (n, s, h * 1.001)],
-)
-def test_the_twin_tells_a_wrong_result(spoil):
-    rng = np.random.default_rng(0)
-    counts, log_weights, weights = corpus(rng, 6, 30, 4, 0.05)
-    prior = 0.8 * weights[:-1]
-    share = weights[:-1] / (1 - weights[-1])
-    got = spoil(*run(counts, scaled(log_weights), prior, share=share, max_iter=30))
-    starts = [reference.cold_start(row.sum(), weights) for row in counts]
-    with pytest.raises(AssertionError):
-        check_equals_twin(
-            got, counts, log_weights, prior, starts, max_iter=30, tol=1e-6
-        )
-
-
 def test_better_of_two_starts_is_kept(seed):
     rng = np.random.default_rng(seed)
     counts, log_weights, weights = corpus(rng, 40, 30, 8, 0.01)
@@ -249,7 +232,7 @@ def test_word_weights_equal_their_definition(n_topics, eta, mean, seed):
         assert_allclose(got * (1 + 5e-5), expected, **near)
 
 
-def test_word_weights_refuse_shapes_that_disagree():
+def test_word_weights_refuse_words_that_are_no_rows():
     args = {
         "held": np.ones((4, 3)),
         "scale": 1.0,
@@ -260,13 +243,6 @@ def test_word_weights_refuse_shapes_that_disagree():
         "table": np.empty((2, 8), dtype=np.float32),
     }
     word_weights(**args)
-    for change in (
-        {"norm": np.ones(4)},
-        {"table": np.empty((3, 8), dtype=np.float32)},
-        {"table": np.empty((2, 2), dtype=np.float32)},
-    ):
-        with pytest.raises(ValueError, match="disagree"):
-            word_weights(**{**args, **change})
     for word in (-1, 4):
         with pytest.raises(ValueError, match="must be rows"):
             word_weights(**{**args, "words": np.array([0, word])})
@@ -310,16 +286,6 @@ def test_factors_are_those_of_the_result(plain, seed):
         assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_expected_counts_sum_to_the_tokens(plain, seed):
-    rng = np.random.default_rng(seed)
-    counts, log_weights, weights = corpus(rng, 20, 50, 12, 0.05)
-    share = weights[:-1] / (1 - weights[-1])
-    n, s, _ = run(counts, scaled(log_weights), weights[:-1], share=share, plain=plain)
-    assert_allclose(n.sum(axis=1), counts.sum(axis=1), rtol=1e-13)
-    assert_allclose(s.sum(axis=1), counts.sum(axis=0), rtol=1e-13)
-
-
 @pytest.mark.parametrize("tokens", daily(1, [0.1, 1.0, 5.0]))
 @pytest.mark.parametrize("plain", [False, True])
 def test_documents_of_little_weight_choose_their_topics(plain, tokens, seed):
@@ -344,40 +310,6 @@ def test_documents_of_little_weight_choose_their_topics(plain, tokens, seed):
             for x in (n[doc], expected)
         ]
         assert bounds[0] >= bounds[1] - 0.02 * tokens
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"prior": np.ones(9)},
-        {"share": np.ones(3) / 3},
-        {"share": np.empty(0)},
-        {"weights": np.ones((1, 9), dtype=np.float32)},
-        {"weights": np.ones((1, 16), dtype=np.float32)},
-        {"starts": np.zeros((2, 8), dtype=np.float32)},
-        {"starts": np.zeros((1, 16), dtype=np.float32)},
-        {"words": np.zeros(2, dtype=np.int32)},
-        {"indptr": np.array([0, 2], dtype=np.int32)},
-    ],
-    ids=lambda change: next(iter(change)),
-)
-def test_the_face_refuses_shapes_that_disagree(change):
-    arguments = {
-        "indptr": np.array([0, 1], dtype=np.int32),
-        "words": np.zeros(1, dtype=np.int32),
-        "counts": np.ones(1),
-        "weights": np.ones((1, 8), dtype=np.float32),
-        "prior": np.ones(2),
-        "share": np.full(2, 0.5),
-        "starts": np.zeros((1, 8), dtype=np.float32),
-        "remembered": False,
-        "max_iter": 5,
-        "tol": 0.0,
-        "support": 0.0,
-    }
-    infer_documents(**arguments)
-    with pytest.raises(ValueError, match=r"disagree|share|must have"):
-        infer_documents(**{**arguments, **change})
 
 
 # Sums by word -------------------------------------------------------------------------
@@ -438,19 +370,3 @@ def test_word_sums_equal_their_twin(part, seed):
     check_word_sums(
         word_sums(**{**args, "begin": part[0], "end": part[1]}), args, *part
     )
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"begin": -1},
-        {"end": 10},
-        {"docs": np.zeros(2, dtype=np.int32)},
-        {"doc_weights": np.ones(2)},
-        {"n_topics": 9},
-    ],
-    ids=lambda change: next(iter(change)),
-)
-def test_word_sums_refuse_shapes_that_disagree(change):
-    with pytest.raises(ValueError, match=r"disagree|lie between|a column per"):
-        word_sums(**{**sum_documents(), **change})

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from skbnp.kernels._merge import compare_merges
 
 from reference import hdp_direct as reference
 from skbnp.distributions.dirichlet import log_growth
-from skbnp.kernels._merge import compare_merges
 
 
 class Documents:
@@ -109,31 +109,3 @@ def test_sums_are_added_to_what_was_there():
     pairs = every_pair(4)
     begin = np.arange(12.0).reshape(6, 2)
     assert_allclose(run(docs, pairs, begin.copy()) - begin, run(docs, pairs))
-
-
-def test_parts_of_a_corpus_add_up():
-    """Documents one after another, or a few at a time."""
-    docs, pairs = Documents(np.random.default_rng(0), 4), every_pair(4)
-    total, resp = np.zeros((6, 2)), docs.resp
-    for row, (one, other) in enumerate(pairs):
-        for doc in range(9):
-            total[row] += reference.merge_sums(
-                docs.counts[[doc]], [resp[doc]], docs.prior, one, other
-            )
-    assert_allclose(run(docs, pairs), total, rtol=1e-10, atol=1e-11)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"doc_topic": np.zeros((8, 4))},
-        {"doc_weights": np.zeros((8, 4))},
-        {"sums": np.zeros((6, 3))},
-        {"sums": np.zeros((5, 2))},
-    ],
-    ids=["doc_topic", "doc_weights", "columns", "rows"],
-)
-def test_arguments_that_disagree_are_refused(change):
-    docs = Documents(np.random.default_rng(0), 4)
-    with pytest.raises(ValueError, match=r"disagree|must have"):
-        run(docs, every_pair(4), **change)

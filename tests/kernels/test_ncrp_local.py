@@ -2,17 +2,17 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import logsumexp, psi, softmax
-
-from checks.long import daily
-from reference import ncrp_topics as reference
+from numpy.testing import assert_allclose
+from scipy.special import psi
 from skbnp.kernels._ncrp_local import (
     CHEAP_ITERATIONS,
     infer_paths,
     share_words,
     sum_words,
 )
+
+from checks.long import daily
+from reference import ncrp_topics as reference
 
 #: Nodes of stubs, by name; the tree of three levels has its leaves in the last.
 STUBS = {
@@ -223,26 +223,9 @@ def test_any_size_is_finite_and_conserved(eta, tokens, factorised, seed):
 @pytest.mark.parametrize("max_iter", [1, 2, CHEAP_ITERATIONS, 7])
 @pytest.mark.parametrize("factorised", [False, True])
 def test_an_unfinished_result_is_a_bound_of_its_own(max_iter, factorised, seed):
-    """By the general form, from the factors of the last responsibilities."""
     given = problem(seed)
     result = infer(given, max_iter=max_iter, tol=0.0, factorised=factorised)
     check_sums(given, result, factorised=factorised)
-    if factorised:
-        return
-    limits, stubs, _, levels, weights, bounds = result
-    for doc, row in enumerate(given["counts"]):
-        scores = []
-        for at in range(limits[doc], limits[doc + 1]):
-            nodes = given["stub_nodes"][stubs[at]]
-            logs = reference.stub_logs(given["log_weights"], given["off_tree"], nodes)
-            phi = softmax(np.log(weights[at])[:, None] + logs, axis=0)
-            scores.append(
-                given["log_prior"][stubs[at]]
-                + reference.document_bound(
-                    row, logs, phi, levels[at], given["level_prior"]
-                )
-            )
-        assert_allclose(bounds[doc], logsumexp(scores), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("factorised", [False, True])
@@ -287,79 +270,3 @@ def test_closed_stubs_are_for_documents_that_start_there(seed):
     again = infer(given, starts=every[:4], is_open=is_open.astype(np.uint8))
     assert_allclose(again[5], every[5], rtol=1e-9)
     assert (every[5] > closed[5]).all()
-
-
-def test_word_order_and_documents_of_a_range_do_not_matter(seed):
-    given = problem(seed)
-    result = infer(given)
-    order = np.random.default_rng(seed).permutation(given["counts"].shape[1])
-    moved = {
-        **given,
-        "counts": given["counts"][:, order],
-        "log_weights": np.ascontiguousarray(given["log_weights"][order]),
-    }
-    again = infer(moved)
-    assert_allclose(again[5], result[5], rtol=1e-11, atol=1e-11)
-    halves = [{**given, "counts": given["counts"][part]} for part in np.s_[:4, 4:]]
-    parts = [add(half, infer(half)) for half in halves]
-    for all_of_it, one, other in zip(add(given, result), *parts, strict=True):
-        assert_allclose(one + other, all_of_it, rtol=1e-12, atol=1e-13)
-    for one, other in zip(result, infer(given), strict=True):
-        assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"off_tree": np.ones(2)}, "per level"),
-        ({"level_prior": np.ones(4)}, "per level"),
-        ({"log_prior": np.ones(3)}, "per stub"),
-        ({"log_weights": np.ones((23, 6))}, "stub_nodes"),
-        ({"log_weights": np.ones((22, 7))}, "words must be rows"),
-        ({"stub_nodes": np.full((7, 3), -2, dtype=np.int32)}, "stub_nodes"),
-    ],
-    ids=str,
-)
-def test_the_face_refuses_shapes_that_disagree(change, says):
-    given = problem()
-    given["counts"][0] = 1.0
-    infer(given)
-    with pytest.raises(ValueError, match=says):
-        infer({**given, **change})
-
-
-def test_sums_refuse_shapes_that_disagree():
-    rows, words = np.arange(2), np.zeros(1, np.int32)
-    nodes, tokens = np.zeros((1, 1), np.int32), np.ones((1, 1))
-    limits = np.arange(2)
-    good = {
-        "indptr": rows,
-        "words": words,
-        "counts": np.ones(1),
-        "limits": limits,
-        "stubs": np.zeros(1, np.int32),
-        "shares": np.ones(1),
-        "pairs": np.arange(2),
-        "tokens": tokens,
-        "stub_nodes": nodes,
-        "word_sums": np.zeros((1, 1)),
-        "variances": np.zeros((1, 1)),
-        "masses": np.zeros(1),
-        "off_tokens": np.zeros(1),
-    }
-    sum_words(**good)
-    assert good["word_sums"][0, 0] == good["masses"][0] == 1.0
-    for change, says in [
-        ({"limits": np.arange(3)}, "disagree"),
-        ({"shares": np.ones(2)}, "disagree"),
-        ({"counts": np.ones(2)}, "pairs must be"),
-        ({"variances": np.zeros((1, 2))}, "sums disagree"),
-        ({"pairs": np.array([0, 2])}, "pairs must be"),
-        ({"tokens": np.ones((2, 1))}, "pairs must be"),
-        ({"stubs": np.ones(1, np.int32)}, "stubs must be"),
-        ({"stub_nodes": np.ones((1, 1), np.int32)}, "stub_nodes must be"),
-        ({"words": np.ones(1, np.int32)}, "words must be"),
-        ({"masses": np.zeros(2)}, "sums disagree"),
-    ]:
-        with pytest.raises(ValueError, match=says):
-            sum_words(**{**good, **change})

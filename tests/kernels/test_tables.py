@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import psi, softmax
+from skbnp.kernels._tables import EMPTY, infer_tables, log_weights, table_sums
 
 from reference import hdp_sticks as reference
-from skbnp.kernels._tables import EMPTY, infer_tables, log_weights, table_sums
 
 TABLES = 5
 
@@ -107,8 +107,8 @@ def documents(problem, result, n_tables=TABLES):
     return [Document(problem, result, row, n_tables) for row in rows]
 
 
-@pytest.mark.parametrize("n_topics", [1, 2, 7, 8, 9, 33])
-@pytest.mark.parametrize("n_tables", [1, 2, 5, 8, 9, 17])
+@pytest.mark.parametrize("n_topics", [1, 7, 8, 33])
+@pytest.mark.parametrize("n_tables", [1, 5, 8, 17])
 def test_seats_add_up(n_topics, n_tables, seed):
     problem = Problem([seed, n_topics], n_topics)
     problem.counts[3] = 0.0
@@ -140,39 +140,14 @@ def check_is_stationary(document):
     assert -1e-4 * tokens <= gain <= 1e-4 * tokens + 10.0 * EMPTY * n_idle
 
 
-@pytest.mark.parametrize("case", range(10))
+@pytest.mark.parametrize("case", range(4))
 def test_what_is_found_is_stationary(case, seed):
     problem = Problem([seed, case])
     for document in documents(problem, problem.run()):
         check_is_stationary(document)
 
 
-@pytest.mark.weekly
-def test_starts_lead_where_those_of_the_twin_do(seed):
-    """Bounds of documents, summed over many: local optima may differ here and there."""
-    mine = theirs = n_docs = 0
-    for case in range(10):
-        problem = Problem([seed, case], n_docs=20)
-        for document in documents(problem, problem.run()):
-            start = reference.first_seats(
-                document.counts, document.logs, problem.log_beta, TABLES
-            )
-            phi, zeta = reference.fixed_point(
-                document.counts,
-                document.logs,
-                problem.log_beta,
-                problem.alpha,
-                start,
-                400,
-            )
-            mine += document.bound()
-            theirs += document.bound(phi, zeta)
-            n_docs += 1
-    # Tables that are left empty cost up to a hundredth of a token each.
-    assert mine >= theirs - EMPTY * (TABLES - 1) * n_docs
-
-
-@pytest.mark.parametrize("case", range(20))
+@pytest.mark.parametrize("case", range(4))
 def test_what_is_remembered_is_never_worse(case, seed):
     """Under other topics, weights and another concentration each time."""
     problem = Problem([seed, case], eta=[0.1, 1e-5][case % 2])
@@ -293,32 +268,6 @@ def test_log_weights_equal_their_twin(n_topics, eta, mean, seed):
     wrong = 1.0001 * expected + 1e-4
     with pytest.raises(AssertionError):
         assert_allclose(table[:, :n_topics], wrong, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"words": np.zeros(3, np.int32)}, "disagree on documents"),
-        ({"indptr": np.array([0, 1], np.int32)}, "disagree on documents"),
-        ({"n_tables": 0}, "there must be tables"),
-        ({"log_beta": np.zeros(9)}, "a column per topic"),
-    ],
-)
-def test_arguments_that_disagree_are_refused(change, message):
-    arguments = {
-        "indptr": np.array([0, 2], np.int32),
-        "words": np.array([0, 1], np.int32),
-        "counts": np.ones(2),
-        "logs": np.zeros((2, 8), np.float32),
-        "log_beta": np.zeros(3),
-        "concentration": 1.0,
-        "n_tables": 2,
-        "remembered": None,
-        "max_iter": 5,
-        "tol": 1e-3,
-    }
-    with pytest.raises(ValueError, match=message):
-        infer_tables(**{**arguments, **change})
 
 
 @pytest.mark.parametrize(

@@ -60,19 +60,6 @@ def word_tables(phi: Array, logs: Array, log_pi: Array) -> Array:
     return softmax(logs @ phi.T + log_pi, axis=1)
 
 
-def first_seats(
-    counts: Array, logs: Array, log_beta: Array, n_tables: int, faith: float = 0.95
-) -> Array:
-    """Seats at tables of the topics that explain most of the document alone."""
-    alone = counts @ softmax(logs + log_beta, axis=1)
-    best = np.argsort(-alone, kind="stable")[:n_tables]
-    phi = np.zeros((len(best), logs.shape[1]))
-    phi[np.arange(len(best)), best] = faith
-    zeta = np.zeros((len(counts), n_tables))
-    zeta[:, : len(best)] = word_tables(phi, logs, np.zeros(len(best)))
-    return zeta
-
-
 def fixed_point(
     counts: Array,
     logs: Array,

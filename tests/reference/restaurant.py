@@ -10,7 +10,6 @@ References
 Discovery and Data Mining, 2014.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -71,25 +70,6 @@ def expected_tables_by_seatings(n: int, mass: float, discount: float) -> float:
         total += weight
         mean += weight * len(tables)
     return mean / total
-
-
-def document_tables(
-    counts: Sequence[int], base: Array, discount: float, concentration: float
-) -> Array:
-    """Exact E[t_w] of all words of a document, by all numbers of tables.
-
-    p(t) ~ c (c + d) .. (c + d [T - 1]) prod_w S_d(n_w, t_w) p_w^t_w.
-    """
-    logs, states = [], list(itertools.product(*[range(1, n + 1) for n in counts]))
-    each = [log_stirling(discount, n) for n in counts]
-    for state in states:
-        opened = concentration + discount * np.arange(sum(state))
-        log = np.log(opened).sum()
-        for w, t in enumerate(state):
-            log += each[w][t] + t * np.log(base[w])
-        logs.append(log)
-    weights = np.exp(np.array(logs) - max(logs))
-    return weights @ np.array(states) / weights.sum()
 
 
 def leave_one_out(
