@@ -86,9 +86,6 @@ def test_columns_that_rows_show_are_found_on_workers():
     assert_same_fit(result, alone)
 
 
-# Checkpoints --------------------------------------------------------------------------
-
-
 # Evaluation ---------------------------------------------------------------------------
 
 

@@ -164,9 +164,6 @@ def test_a_frame_is_learned_from_by_its_partitions():
     assert not hasattr(hdp.fit(blocks), "feature_names_in_")
 
 
-# Faults -------------------------------------------------------------------------------
-
-
 # Checkpoints --------------------------------------------------------------------------
 
 

@@ -218,6 +218,3 @@ def test_labels_are_shards_of_their_own():
     shards = shards_on(pool, label="some")
     assert shards.n_rows.tolist() == [2, 2, 1, 2]
     assert shards.map(describe, [2])[0][1] == 4
-
-
-# Who holds what -----------------------------------------------------------------------

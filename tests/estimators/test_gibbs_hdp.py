@@ -149,9 +149,6 @@ def test_chains_on_other_documents_burn_in_and_propose_anew(docs, X):
     assert hdp.n_components_posterior_[counted[0]] == counted.count(counted[0]) / 10
 
 
-# -- starts ----------------------------------------------------------------------------
-
-
 # -- edits -----------------------------------------------------------------------------
 
 

@@ -185,9 +185,6 @@ def test_interrupt_in_the_middle_of_a_sweep_is_undone(error, docs, monkeypatch):
     assert_same(one, two)
 
 
-# -- chunks ----------------------------------------------------------------------------
-
-
 # -- starts ----------------------------------------------------------------------------
 
 

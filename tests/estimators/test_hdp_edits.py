@@ -8,7 +8,6 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from checks.estimators import each_family
 from skbnp import HDP
 from skbnp.datasets import make_bars
 
@@ -110,25 +109,3 @@ def test_ids_that_name_no_edit_are_refused_and_change_nothing(hdp, method, ids):
     with pytest.raises(ValueError, match="ids must"):
         getattr(hdp, method)(ids)
     assert pickle.dumps(hdp) == before
-
-
-@each_family
-def test_random_sequences_of_edits_keep_every_invariant(X, family, seed):
-    rng = np.random.default_rng(seed)
-    hdp = HDP(40, variational_family=family, max_iter=1, random_state=0).fit(X)
-    mass, alive = prior_free(hdp).sum(), set(range(40))
-    while len(alive) > 1:
-        names = rng.permutation(sorted(alive))[: rng.integers(2, 4)].tolist()
-        if rng.random() < 0.5 and len(alive) > 3:
-            mass -= prior_free(hdp)[np.isin(hdp.component_ids_, names)].sum()
-            hdp.drop_components(names)
-            alive -= set(names)
-        else:
-            hdp.merge_components(names)
-            alive -= set(names[1:])
-        assert set(hdp.component_ids_.tolist()) == alive
-        assert_allclose(prior_free(hdp).sum(), mass, rtol=1e-8)
-        assert 0.0 < hdp.topic_weights_.sum() < 1.0
-        assert hdp.components_.shape == (len(alive), X.shape[1])
-    ended = {entry.parents[-1] for entry in hdp.lineage_[1:]}
-    assert ended == set(range(40)) - alive

@@ -188,9 +188,3 @@ def test_one_batch_is_batch_learning(X):
     assert_same(one.cache.memos, other.cache.memos)
     parts = passes(incremental(X), 5)
     assert list(differences(one.posterior.global_stats, parts.posterior.global_stats))
-
-
-# Whoever visits -----------------------------------------------------------------------
-
-
-# Failures -----------------------------------------------------------------------------

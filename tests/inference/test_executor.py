@@ -1,7 +1,6 @@
 """Laws of the ordered parallel map."""
 
 import json
-import math
 import subprocess
 import sys
 import threading
@@ -11,12 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from joblib import parallel_config
 
 from kernels.test_interrupts import infer_one
 from skbnp.inference.executor import Executor
-from skbnp.metrics import held_out_log_likelihood
 
 jobs = pytest.mark.parametrize("n_jobs", [1, 2, 3])
 threads = pytest.mark.parametrize("n_jobs", [2, 3])
@@ -200,25 +197,6 @@ def test_no_jobs_are_refused():
 def test_none_is_what_joblib_was_told():
     with parallel_config(backend="threading", n_jobs=3):
         assert Executor(None).n_workers == 3
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize("backend", ["threading", "sequential", "loky"])
-def test_backends_of_joblib(backend):
-    """Results in order, exceptions, and the bits of a score; loky starts slowly."""
-    items = list(range(40))
-    rng = np.random.default_rng(0)
-    topics = rng.dirichlet(np.full(30, 0.3), size=5)
-    X_observed, X_held = (sp.csr_array(rng.poisson(0.5, (60, 30))) for _ in range(2))
-    expected = held_out_log_likelihood(topics, 0.1, X_observed, X_held)
-    with parallel_config(backend=backend, n_jobs=2):
-        with Executor(None) as executor:
-            result = list(executor.map(math.sqrt, items))
-            assert result == [math.sqrt(i) for i in items]
-            with pytest.raises(ValueError, match=r"math domain|nonnegative"):
-                list(executor.map(math.sqrt, [1.0, 4.0, -1.0, 9.0]))
-        score = held_out_log_likelihood(topics, 0.1, X_observed, X_held)
-    assert score == expected
 
 
 # Interrupts ---------------------------------------------------------------------------

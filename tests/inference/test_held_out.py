@@ -18,7 +18,7 @@ from skbnp.models.hdp import held_out, held_out_priors
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.fold_in import SHORT_STOP
-from skbnp.models.hdp.held_out import OTHERS, HeldOut, compare, hold_out
+from skbnp.models.hdp.held_out import OTHERS, compare, hold_out
 from skbnp.models.hdp.held_out_priors import suit_burstiness
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves import held_out as moves
@@ -300,20 +300,6 @@ def test_log_likelihoods_of_folds_are_those_of_the_reference(folds):
     assert_allclose(result, expected, rtol=1e-7)  # weights are in single precision
 
 
-def test_a_step_is_one_of_newtons_method(X, folds):
-    """Its derivatives are those of sums over topics that are made anew."""
-    posterior = make_posterior(X)
-    at = 1.5 * suited(folds, posterior, n_steps=12)  # near the maximum
-    posterior.state = replace(posterior.state, topic_word_prior=at)
-    grid = at * np.exp(np.array([-1, 0, 1]) * held_out_priors.PRIOR_DIFFERENCE)
-    low, mid, high = (log_posterior(folds, posterior, eta) for eta in grid)
-    step = (
-        held_out_priors.PRIOR_DIFFERENCE * (high - low) / 2.0 / (2.0 * mid - low - high)
-    )
-    assert 0.1 < abs(step) < held_out_priors.PRIOR_STEP
-    assert_allclose(suited(folds, posterior), at * np.exp(step), rtol=1e-4)
-
-
 def test_a_step_says_whether_the_prior_may_fall_further(X, folds):
     """Where it fell by more than the differences of its derivatives."""
     best, stats = suited(folds, make_posterior(X), n_steps=12), set()
@@ -350,24 +336,6 @@ def test_a_prior_is_learned_from_topics_alone(X, folds):
     assert state.doc_prior.sum() == untouched.state.doc_prior.sum()
 
 
-def drawn_topics(n_words, n_topics, eta, rng):
-    """Counts of words, (n_words, n_topics), and the topics that these were drawn by."""
-    topics = rng.dirichlet(np.full(n_words, eta), size=n_topics)
-    return rng.multinomial(400, topics).T.astype(float), topics
-
-
-@pytest.mark.parametrize("eta", [0.03, 0.3])
-def test_the_prior_that_topics_are_drawn_by_is_found(eta):
-    rng = np.random.default_rng(0)
-    counts, topics = drawn_topics(300, 5, eta, rng)
-    theta = rng.dirichlet(np.full(5, 0.4), size=400)
-    X = sp.csr_array(rng.multinomial(60, theta @ topics).astype(float))
-    state = HDPState(np.append(np.full(5, 0.2), 1e-9), 2.0, 1.0, 0.1)
-    folds = held_out_priors.fold_words(hold_out(X, rng))
-    result = suited(folds, posterior_of(state, counts), n_steps=12)
-    assert 0.75 < result / eta < 1.33
-
-
 # Reductions ---------------------------------------------------------------------------
 
 
@@ -390,24 +358,6 @@ def test_those_that_choose_reductions_and_the_others_are_all_documents(X, held):
     logs = held.log_probability(result)
     assert_allclose(choosers.log_probability(stats), logs[::2])
     assert not np.allclose(choosers.log_probability(stats), logs[: len(logs[::2])])
-
-
-def test_documents_that_choose_reductions_flatter_them(X, held):
-    """So others judge; those that nobody has chosen cost both halves alike."""
-    chosen, all_of_them = [], []
-    for seed in range(20):
-        posterior = make_posterior(X, seed=seed, n_topics=12)
-        result = predict(held, posterior)
-        (choosers, stats), (judges, seen) = (held.half(n, result) for n in (0, 1))
-        losses = {r[1:]: r.loss for r in moves.reductions(posterior, judges, seen)}
-        ranked = moves.reductions(posterior, choosers, stats)
-        gaps = [losses[r[1:]] - r.loss for r in ranked if r[1:] in losses]
-        chosen.append(np.mean(gaps[:3]))
-        all_of_them.append(np.mean(gaps))
-    chosen, all_of_them = np.array(chosen), np.array(all_of_them)
-    # What the halves differ in anyway is the same in both.
-    gap = chosen - all_of_them
-    assert gap.mean() > 3 * gap.std(ddof=1) / np.sqrt(len(gap))
 
 
 def all_reductions(X, held, posterior):
@@ -502,13 +452,6 @@ def test_births_start_afresh_beside_the_old(X):
     others = (overlap.sum() - np.trace(overlap)) / 20
     assert np.trace(overlap) / 5 > others + 0.1
     assert posterior.state.n_components == N_TOPICS
-
-
-def test_held_out_is_a_part_of_the_corpus(held):
-    assert isinstance(held, HeldOut)
-    assert (np.diff(held.rows) > 0).all()
-    assert len(held.n_tokens) == N_DOCS - len(held.rows)
-    assert held.n_tokens.sum() == pytest.approx(held.held_out.sum())
 
 
 def test_one_document_decides_nothing():

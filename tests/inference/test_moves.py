@@ -10,11 +10,9 @@ from scipy.special import psi
 
 from reference import hdp_direct as reference
 from skbnp.components.word_topics import WordTopics
-from skbnp.distributions.dirichlet import log_growth
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import DocumentLocalStep, LocalStop, Visit
-from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.models.hdp.moves import merge as hdp_merge
@@ -141,7 +139,7 @@ def merge_gain(seen, sums, state, pair):
     return sums[1] + gained
 
 
-@pytest.mark.parametrize("case", range(20))
+@pytest.mark.parametrize("case", range(6))
 def test_gain_of_a_merge_is_the_difference_of_two_objectives(case, seed):
     pairs = [(0, 1), (2, 0), (1, 3)]
     posterior, seen, _ = visited(
@@ -248,7 +246,7 @@ def exact_split(posterior, seen, column, children, scale):
 
 
 @SCALES
-@pytest.mark.parametrize("case", range(10))
+@pytest.mark.parametrize("case", range(4))
 def test_gain_of_a_split_is_the_difference_of_two_objectives(case, scale, seed):
     """For stale topics too."""
     rng = np.random.default_rng([seed, case])
@@ -258,52 +256,6 @@ def test_gain_of_a_split_is_the_difference_of_two_objectives(case, scale, seed):
     parent = parent_of(posterior, seen, column, scale * 10)
     got = hdp_split.gain(parent, children, posterior.state.topic_word_prior)
     check_difference(got, exact_split(posterior, seen, column, children, scale))
-
-
-@pytest.mark.parametrize("case", range(10))
-def test_a_split_and_the_merge_of_its_children_cancel(case, seed):
-    """The merge gains what the split has lost, and the objective returns."""
-    rng = np.random.default_rng([seed, case])
-    posterior, seen, counts = visited(rng)
-    state, column = posterior.state, int(rng.integers(4))
-    children = children_of(posterior, seen, column)
-    parted = split_responsibilities(posterior, seen, column, children)
-    weights = split_weights(state.weights, column, children.shares)
-    before = profile(counts, seen.r, state, state.weights)
-    lost = before - profile(counts, parted, state, weights)
-
-    # Of the counts of each topic, as a visit would hand them to the kernel.
-    pair = np.ascontiguousarray(parted[..., [column, -1]])
-    rows, words = np.nonzero(counts)
-    n, x = np.einsum("jw,jwk->jk", counts, pair), state.doc_concentration * weights
-    x = x[[column, len(weights) - 2]]
-    sums = np.zeros((1, 2))
-    for j in range(10):  # each document with words of its own: any r is a product
-        here = np.flatnonzero(rows == j)
-        compare_merges(
-            np.array([0, len(here)], dtype=np.int32),
-            np.arange(len(here), dtype=np.int32),
-            counts[j, words[here]],
-            np.ascontiguousarray(pair[j, words[here]]),
-            np.ones((1, 2)),
-            np.ones(len(here)),
-            n[[j]],
-            log_growth(x, n[[j]]),
-            x,
-            np.array([[0, 1]], dtype=np.int32),
-            sums,
-        )
-    words, eta = np.einsum("jw,jwk->kw", counts, pair), state.topic_word_prior
-    gained = sums[0, 1] - reference.topic_part(words, eta)
-    gained += reference.topic_part(words.sum(axis=0, keepdims=True), eta)
-    check_difference(gained, lost, abs(before) * 1e-2)
-    again = profile(
-        counts,
-        joined(parted, column, 4),
-        state,
-        joined_weights(weights, column, 4),
-    )
-    assert_allclose(again, before, rtol=1e-12)
 
 
 def test_words_term_is_expected_likelihood_less_divergence(seed):

@@ -19,9 +19,8 @@ from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.protocols import LocalStop
 from skbnp.models.nested_crp.memory import PathCache, PathLocalStep, TreeCorpus
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
-from skbnp.models.nested_crp.moves import proposals as tree_proposals
 from skbnp.models.nested_crp.moves import structure as tree_edits
-from skbnp.models.nested_crp.moves.proposals import Context, kinds_of
+from skbnp.models.nested_crp.moves.proposals import kinds_of
 from skbnp.models.nested_crp.moves.structure import TIDY_COST, TreeEdits
 from skbnp.models.nested_crp.start_choice import start_posterior
 from skbnp.trees import Tree
@@ -304,26 +303,6 @@ def test_bound_rises_with_each_move_and_stays_that_of_all_documents(
     assert len(one.moved) >= 2
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("memoized", "family"), FORMS)
-def test_growth_of_the_paper_keeps_the_bound(memoized, family, seed, monkeypatch):
-    """Growth at the prior is free, below the nodes that single documents draw."""
-    only(monkeypatch, "grow")
-    draw = tree_proposals._draw_growth_nodes
-    single = lambda context: draw(context)[:-1]  # noqa: E731
-    monkeypatch.setattr(tree_proposals, "_draw_growth_nodes", single)
-    rng = np.random.default_rng(seed)
-    X, _ = planted(rng, length=4)
-    moves = TreeMoves.paper()
-    topics = TopicTree(Tree(), np.zeros((1, X.shape[1])), np.zeros(1))
-    one = learner_of(
-        X, topics, memoized=memoized, family=family, moves=moves, priors=FLAT
-    )
-    passes(one, 12)
-    assert "birth" in one.moved
-    check_never_falls(one.trace)
-
-
 def test_pass_that_merges_by_rule_has_not_settled(seed, monkeypatch):
     """Two leaves that share their documents."""
     rng = np.random.default_rng(seed)
@@ -338,31 +317,6 @@ def test_pass_that_merges_by_rule_has_not_settled(seed, monkeypatch):
         quiet += passes(one, 1)
     assert "merge" in one.moved
     assert not quiet[-1]
-
-
-@pytest.mark.long
-def test_rejected_moves_wait(seed):
-    rng = np.random.default_rng(seed)
-    X, _ = planted(rng)
-    blocks = {node: [node] for node in range(7)}
-    topics = topics_like(PLANTED, blocks, X.shape[1])
-    moves = TreeMoves(max_tries=100, split=False)
-    one, tried = learner_of(X, topics, moves=moves), []
-    make = one.moves.attempt
-
-    def note(learner, proposal, **settings):
-        tried.append((one.n_passes - 1, proposal.kind, proposal.parents))
-        return make(learner, proposal, **settings)
-
-    one.moves.attempt = note
-    passes(one, 14)
-    assert one.moved == []
-    # After 4 passes, then after 8.
-    pairs = {parents for n, kind, parents in tried if kind == "merge" and n == 0}
-    for pair in pairs:
-        turns = [n for n, kind, parents in tried if (kind, parents) == ("merge", pair)]
-        assert turns == [0, 4, 12]
-    assert len(pairs) >= 3
 
 
 def test_kind_waits_where_all_its_trials_are_rejected(seed, monkeypatch):
@@ -545,65 +499,3 @@ def test_moves_that_nobody_can_tell_of_are_not_made(seed):
     one.moves.attempt = alone
     passes(one, 2)
     assert one.posterior.state.tree == tree
-
-
-# Edits --------------------------------------------------------------------------------
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize("part", range(2))
-def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch):
-    """Here 200 sequences of 1 to 3 edits."""
-    rng = np.random.default_rng([seed, part])
-    monkeypatch.setattr(tree_proposals, "N_SCORED", 2)
-    monkeypatch.setattr(
-        tree_proposals, "kmeans", lambda X, n, rng: rng.integers(n, size=X.shape[0])
-    )
-    X, _ = planted(rng, n_docs=8, length=10)
-    all_kinds = kinds_of(TreeMoves())
-    all_kinds += kinds_of(TreeMoves.paper())[-1:]
-    one = learner_of(X, random_start(rng, X), kind=Learner)
-    passes(one, 1)
-    start, memos, kinds = one.posterior, list(one.corpus.memos), set()
-    edits = TreeEdits(TreeMoves(max_rounds=1))
-    for number in range(200):
-        one.posterior, one.corpus.memos = replace(start), list(memos)
-        alive, ended = set(start.ids.tolist()), set()
-        n_edits = number % 3 + 1
-        while len(one.posterior.lineage) <= n_edits:
-            context = Context(one.posterior, rng, one.corpus)
-            kind = all_kinds[rng.integers(len(all_kinds))]
-            candidates = kind.candidates(context)
-            if not candidates:
-                continue
-            ids = candidates[rng.integers(len(candidates))]
-            proposal = kind.make(context, *ids)
-            if proposal is None:
-                continue
-            assert edits.attempt(one, proposal, ignores_bound=True)
-            kinds.add(kind.name)
-            entry = one.posterior.lineage[-1]
-            assert set(entry.parents) <= alive
-            born = set(entry.children) - alive
-            assert not born & ended
-            gone = set(entry.parents) - set(entry.children)
-            alive, ended = (alive - gone) | born, ended | gone
-            check_edited(one.posterior, alive, X.shape[0], X.sum())
-        if number % 20 == 2:
-            check_exact(one, afresh(one))
-    assert kinds == {kind.name for kind in all_kinds}
-
-
-def check_edited(posterior, alive, n_docs, n_tokens):
-    tree, global_stats = posterior.state.tree, posterior.global_stats
-    tree.check()
-    assert alive == set(tree.ids.tolist())
-    assert_allclose(global_stats.stub_masses.sum(), n_docs, rtol=1e-10)
-    assert_allclose(global_stats.n_tokens, n_tokens, rtol=1e-10)
-    assert global_stats.word_counts.min() >= -1e-10
-    assert tree.next_id > max(
-        entry for log in posterior.lineage for entry in (*log.parents, *log.children)
-    )
-
-
-# Negative controls --------------------------------------------------------------------

@@ -36,9 +36,6 @@ def expected_n_held(n_tokens, observed):
     return min(max(floor(share * n_tokens + Fraction(1, 2)), 1), n_tokens - 1)
 
 
-# Wrong splitters, for negative controls -----------------------------------------------
-
-
 # The parts add up ---------------------------------------------------------------------
 
 

@@ -181,53 +181,6 @@ def test_the_comparison_of_terms_tells_a_wrong_term(name, seed):
         check_terms(got, bound_by_brute_force(posterior, counts, r))
 
 
-@pytest.mark.parametrize(
-    "docs", [[[0, 0, 1], [1, 2], [2, 2]], [[0, 1, 1, 0], [2, 2, 3]]], ids=["3", "2"]
-)
-def test_data_terms_stay_below_the_exact_evidence(docs, seed):
-    n_words, n_topics = 4, 3
-    counts = np.array(
-        [np.bincount(doc, minlength=n_words) for doc in docs], dtype=float
-    )
-    gaps = []
-    for start in range(20):
-        rng = np.random.default_rng([seed, start])
-        posterior = random_posterior(rng, n_topics, n_words, learn=False)
-        state = posterior.state
-        evidence = reference.log_evidence(
-            docs,
-            state.weights,
-            state.doc_concentration,
-            state.topic_word_prior,
-            n_topics,
-            n_words,
-        )
-        for terms in (
-            fitted(posterior, counts, n_updates=4),
-            posterior.model.bound(
-                state,
-                posterior.global_stats.topic_words,
-                collected(posterior, counts)[0],
-            ),
-        ):
-            data = terms["words"] + terms["assignments"] + terms["entropy"]
-            gaps.append(evidence - data)
-    assert min(gaps) > 0.0
-    assert min(gaps) < 2.0, "a bound that is far away proves little"
-
-
-def fitted(posterior, counts, n_updates):
-    """Topics and documents updated in turn, the globals of the evidence fixed."""
-    batch = Batch.from_counts(sp.csr_array(counts))
-    frozen = replace(posterior)
-    with Executor(1) as executor:
-        for _ in range(n_updates):
-            given = StepInput(frozen, batch, EXACT, executor)
-            result = DocumentStep.prepare(given).collect(given)
-            frozen.global_stats = as_global_stats(result.stats, counts.shape[1])
-    return frozen.model.objective(frozen.state, frozen.global_stats)
-
-
 # Ascent -----------------------------------------------------------------------------
 
 
@@ -262,7 +215,7 @@ def test_the_objective_never_falls(corpus, learn, seed):
     check_never_falls(trace, abs(trace[0]))
 
 
-@pytest.mark.parametrize("corpus", range(25))
+@pytest.mark.parametrize("corpus", range(8))
 def test_no_update_of_a_global_lowers_the_objective(corpus, seed):
     rng = np.random.default_rng([seed, corpus])
     counts = random_corpus(rng, n_docs=10, n_words=15)
@@ -294,7 +247,7 @@ def test_no_update_of_a_global_lowers_the_objective(corpus, seed):
         assert objective(replace(state, **change)) >= first - 1e-9 * abs(first), change
 
 
-@pytest.mark.parametrize("corpus", range(10))
+@pytest.mark.parametrize("corpus", range(4))
 def test_the_tangent_bound_lies_below_the_objective(corpus, seed):
     rng = np.random.default_rng([seed, corpus])
     counts = random_corpus(rng)
@@ -421,7 +374,7 @@ def pieces(posterior, counts):
     ]
 
 
-@pytest.mark.parametrize("corpus", range(20))
+@pytest.mark.parametrize("corpus", range(6))
 def test_the_bound_after_a_merge_lies_below_the_exact_one(corpus, seed):
     rng = np.random.default_rng([seed, corpus])
     counts = random_corpus(rng)
@@ -443,37 +396,6 @@ def test_the_bound_after_a_merge_lies_below_the_exact_one(corpus, seed):
     for name in ("assignments", "entropy"):
         assert got[name] <= exact[name] + 1e-9
     assert merged.entropy.min() >= 0.0
-
-
-def test_a_merge_adds_counts_and_weights(seed):
-    rng = np.random.default_rng(seed)
-    posterior = random_posterior(rng, 4, 6)
-    before = posterior.global_stats.topic_words.dense()
-    state, global_stats = posterior.model.merge(
-        posterior.state, posterior.global_stats, [(1, 3)]
-    )
-    after = global_stats.topic_words.dense()
-    # The last column takes the free place.
-    assert_allclose(after, before[:, [0, 3, 2]] + [0, 1, 0] * before[:, [1]])
-    assert_allclose(global_stats.topic_words.total, after.sum(axis=0))
-    assert_allclose(
-        state.weights,
-        posterior.state.weights[[0, 3, 2, 4]]
-        + posterior.state.weights[1] * np.array([0, 1, 0, 0]),
-    )
-
-
-def test_a_removed_topic_leaves_its_weight_to_new_ones(seed):
-    rng = np.random.default_rng(seed)
-    posterior = random_posterior(rng, 3, 6)
-    before = posterior.global_stats.topic_words.dense()
-    state, global_stats = posterior.model.remove(
-        posterior.state, posterior.global_stats, [0]
-    )
-    assert_allclose(global_stats.topic_words.dense(), before[:, [2, 1]])
-    assert_allclose(state.weights.sum(), 1.0)
-    old = posterior.state.weights
-    assert_allclose(state.weights, [old[2], old[1], old[3] + old[0]])
 
 
 # Weights ------------------------------------------------------------------------------

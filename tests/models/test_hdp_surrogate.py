@@ -83,13 +83,9 @@ def without_divergence_of_sticks(sticks, documents, alpha, gamma):
     return terms(sticks, documents, alpha, gamma) | {"weights": 0.0}
 
 
-PLANTED = [without_divergence_of_sticks]
-
-
-@pytest.mark.parametrize("wrong", PLANTED)
-def test_the_comparison_of_terms_tells_a_planted_bug(wrong, seed):
+def test_the_comparison_of_terms_tells_a_planted_bug(seed):
     with pytest.raises(AssertionError, match=r"assignments|weights"):
-        check_terms(wrong, 3, seed)
+        check_terms(without_divergence_of_sticks, 3, seed)
 
 
 def test_expected_weights_are_those_of_the_sticks(seed):
@@ -122,7 +118,7 @@ def test_gradient_is_the_difference_of_the_bound(n_topics, seed):
 # Optimiser ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("problem", range(30))
+@pytest.mark.parametrize("problem", range(6))
 def test_fitting_the_sticks_does_not_lower_the_bound(problem, seed):
     rng = np.random.default_rng([seed, problem])
     n_topics = int(rng.integers(1, 9))

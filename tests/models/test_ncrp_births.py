@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from reference import ncrp_births as reference
-from reference.ncrp_topics import document_bound, log_beta
+from reference.ncrp_topics import log_beta
 from skbnp.components.tree_sticks import LevelPriors, log_geometric_sum
 from skbnp.models.nested_crp.branch_scores import N_ITERATIONS, score_branches
 from skbnp.models.nested_crp.model import PathStats, TopicTree, elbo_terms, path_globals
@@ -89,43 +89,6 @@ def test_births_equal_their_transcription(case, seed):
 
 def vars_of(result):
     return result.stubs, result.scores, result.tokens
-
-
-@pytest.mark.parametrize("case", range(5))
-def test_score_is_that_of_the_branch_built_by_hand(case, seed):
-    """Terms of the document by that branch, less what its topics diverge.
-
-    At first the branch is one of those that share the mass of the stub, the most
-    probable: log(1 - exp E log(1 - v)) less at each level that is new.
-    """
-    rng = np.random.default_rng([seed, case])
-    topics, x = random_topics(rng), document(rng)
-    before, words = path_globals(topics, PRIORS), np.flatnonzero(x)
-    for stub, score, tokens in zip(*vars_of(births_of(x, topics)), strict=True):
-        grown, leaf = branched(topics, int(TREE.ids[stub]), spread(tokens, x))
-        after = path_globals(grown, PRIORS)
-        nodes = after.stub_nodes[leaf]
-        assert (nodes >= 0).all()
-        bound = document_bound(
-            x[words],
-            after.log_topics(words)[:, nodes].T,
-            tokens.T / x[words],
-            PRIORS.level_prior + tokens.sum(axis=0),
-            PRIORS.level_prior,
-        )
-        missing = 2 - TREE.depth[stub]
-        cost = sum(
-            reference.divergence(grown.word_counts[node] + eta, eta)
-            for node, eta in zip(
-                nodes[-missing:], PRIORS.topic_prior[-missing:], strict=True
-            )
-        )
-        assert_allclose(score, before.log_prior[stub] + bound - cost, rtol=1e-11)
-        # Telling the branch from the others of its stub.
-        least = missing * np.log(-np.expm1(-1.0 / PRIORS.concentration))
-        own = before.log_prior[stub] + least
-        if topics.stub_masses[stub] == 0.0:
-            assert_allclose(after.log_prior[leaf], own, rtol=1e-12)
 
 
 def best_elbo(tree, stats):

@@ -7,22 +7,22 @@ from functools import cache, partial
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from skbnp.kernels._nested_crp import TOGETHER
 
 from checks.geweke import check_joint_distribution
 from checks.long import daily
 from reference import nested_crp as reference
 from skbnp.components.hyperparameters import draw_by_slice
 from skbnp.components.tree_sticks import LevelPriors
-from skbnp.kernels._nested_crp import TOGETHER
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.rows.tokens import Tokens
 
 N_WORDS = 3
-#: Documents, and levels: 640 and 2916 states.
+#: Documents, and levels.
 CORPORA = {
-    "two-levels": ([[0, 0], [0, 1, 2], [1, 2]], 2, 640),
-    "three-levels": ([[0, 0], [0, 1], [2]], 3, 2916),
+    "two-levels": ([[0, 0], [0, 1, 2], [1, 2]], 2),
+    "three-levels": ([[0, 0], [0, 1], [2]], 3),
 }
 GAMMA, ALPHA, ETA = 0.8, (2.0, 1.0, 0.5), (1.0, 0.5, 0.2)
 #: Draws in which wrong moves are found.
@@ -173,37 +173,20 @@ each_move = pytest.mark.parametrize("move", [move, move_together])
 
 
 @pytest.mark.parametrize("name", CORPORA)
-def test_number_of_states_and_mass_of_the_prior(name):
-    docs, n_levels, n_states = CORPORA[name]
-    states, _ = posterior(docs, n_levels)
-    assert len(states) == n_states
-    silent = [[] for _ in docs]
-    trees = sorted({paths for paths, _ in states})
-    mass = sum(
-        np.exp(
-            reference.log_joint((t, ()), silent, GAMMA, ALPHA[:n_levels], ETA, N_WORDS)
-        )
-        for t in trees
-    )
-    assert mass == pytest.approx(1.0, rel=1e-12)
-
-
-@pytest.mark.parametrize("name", CORPORA)
 @each_move
 def test_frequencies_are_those_of_the_posterior(move, name, seed):
-    docs, n_levels, _ = CORPORA[name]
+    docs, n_levels = CORPORA[name]
     check_frequencies(docs, n_levels, move, N_DRAWS, seed)
 
 
-#: Documents that have gone, the rest of the corpus, and its number of states.
+#: Documents that have gone, the rest of the corpus.
 LEFT = {
-    "one": (Gone(((0, 0),), (1, 1)), [[0, 0], [0, 1, 2], [1, 2]], 160),
-    "two": (Gone(((0, 0), (0, 1)), (0, 1, 1)), [[0, 0], [1], [0, 1], [1, 2]], 160),
-    "many": (Gone(((0, 0),) * 3, (0, 1, 1)), [[0], [0], [1], [0, 1], [1, 2]], 80),
+    "one": (Gone(((0, 0),), (1, 1)), [[0, 0], [0, 1, 2], [1, 2]]),
+    "two": (Gone(((0, 0), (0, 1)), (0, 1, 1)), [[0, 0], [1], [0, 1], [1, 2]]),
+    "many": (Gone(((0, 0),) * 3, (0, 1, 1)), [[0], [0], [1], [0, 1], [1, 2]]),
     "deep": (
         Gone(((0, 0, 0), (0, 0, 1)), (2, 1, 0, 1)),
         [[0, 0], [0, 1], [2, 1], [0]],
-        513,
     ),
 }
 
@@ -211,14 +194,12 @@ LEFT = {
 @pytest.mark.parametrize("name", daily(1, ["many", "deep", "one", "two"]))
 @each_move
 def test_frequencies_given_counts_before_are_those_of_the_posterior(move, name, seed):
-    gone, docs, n_states = LEFT[name]
-    n_levels = len(gone.paths[0])
-    assert len(given(*posterior(docs, n_levels), gone)[0]) == n_states
-    check_frequencies(docs, n_levels, move, N_DRAWS, seed, gone)
+    gone, docs = LEFT[name]
+    check_frequencies(docs, len(gone.paths[0]), move, N_DRAWS, seed, gone)
 
 
 ALL = {name: (NOBODY, corpus[0]) for name, corpus in CORPORA.items()}
-ALL |= {name: (gone, docs) for name, (gone, docs, _) in LEFT.items()}
+ALL |= LEFT
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -417,63 +398,44 @@ def statistics(sampler_state):
     words = np.bincount(
         np.concatenate(sampler_state.docs).astype(int), minlength=N_WORDS
     )
-    below = [n for prefix, n in nodes.items() if len(prefix) == 2]
     leaves = [n for prefix, n in nodes.items() if len(prefix) == 3]
     return {
         "gamma": sampler_state.gamma,
-        "gamma^2": sampler_state.gamma**2,
         "log gamma": np.log(sampler_state.gamma),
-        "eta 0": sampler_state.eta[0],
-        "eta 1": sampler_state.eta[1],
         "eta 2": sampler_state.eta[2],
-        "eta 2^2": sampler_state.eta[2] ** 2,
         "alpha": sampler_state.alpha.sum(),
-        "log alpha 0": np.log(sampler_state.alpha[0]),
-        "log alpha 2": np.log(sampler_state.alpha[2]),
         "alpha 0 by alpha 2": sampler_state.alpha[0] * sampler_state.alpha[2],
-        "log eta 1": np.log(sampler_state.eta[1]),
-        "eta 0 by eta 2": sampler_state.eta[0] * sampler_state.eta[2],
         "log joint": log_p,
-        "log joint^2": log_p**2,
         "nodes": len(nodes),
-        "nodes^2": len(nodes) ** 2,
-        "children of the root": len(below),
-        "largest child": max(below),
         "leaves": len(leaves),
-        "largest leaf": max(leaves),
         "leaves of one": leaves.count(1),
         "at the root": at[0],
         "at the leaves": at[2],
-        "at the leaves^2": at[2] ** 2,
         "squares of words": (words**2).sum(),
         "repeated words": sum(len(d) - len(set(d)) for d in sampler_state.docs),
-        "first two meet": sampler_state.paths[0][:2] == sampler_state.paths[1][:2],
         "first two end together": sampler_state.paths[0] == sampler_state.paths[1],
         "gamma by nodes": sampler_state.gamma * len(nodes),
     }
 
 
-def walk(state, docs=None, before=None, names=None):
-    """The same as arrays; tokens of a document by word. Also the names of nodes."""
-    docs = range(len(LENGTHS)) if docs is None else docs
-    begin = np.cumsum([0, *(LENGTHS[doc] for doc in docs)])
-    order = [np.argsort(state.docs[doc], kind="stable") for doc in docs]
-    words = [np.array(state.docs[d])[o] for d, o in zip(docs, order, strict=True)]
-    levels = [np.array(state.levels[d])[o] for d, o in zip(docs, order, strict=True)]
-    node = np.zeros((len(docs), 3), dtype=np.int32)
-    names = names or [{} for _ in range(3)]
+def walk(state):
+    """The same as arrays; tokens of a document by word."""
+    begin = np.cumsum([0, *LENGTHS])
+    order = [np.argsort(words, kind="stable") for words in state.docs]
+    words = [np.array(d)[o] for d, o in zip(state.docs, order, strict=True)]
+    levels = [np.array(d)[o] for d, o in zip(state.levels, order, strict=True)]
+    node = np.zeros((len(LENGTHS), 3), dtype=np.int32)
     for level in range(3):
-        for row, doc in enumerate(docs):
-            prefix = state.paths[doc][: level + 1]
-            node[row, level] = names[level].setdefault(prefix, len(names[level]))
+        names = {}
+        for doc, path in enumerate(state.paths):
+            node[doc, level] = names.setdefault(path[: level + 1], len(names))
     tokens = Tokens(np.concatenate(words).astype(np.int32), begin, N_WORDS)
     paths = Paths(node, np.concatenate(levels).astype(np.uint8))
-    priors = LevelPriors(state.gamma, state.alpha, state.eta)
-    return Walks(tokens, priors, paths, before), names
+    return Walks(tokens, LevelPriors(state.gamma, state.alpha, state.eta), paths)
 
 
 def moved(state, rng, priors=LEARN, sweep=Walks.sweep):
-    walks, _ = walk(state)
+    walks = walk(state)
     sweep(walks, 0, len(LENGTHS), rng)
     priors.resample(walks, rng)
     split = walks.tokens.begin[1:-1]
@@ -487,38 +449,6 @@ def moved(state, rng, priors=LEARN, sweep=Walks.sweep):
     )
 
 
-def moved_in_part(state, rng, priors=LEARN):
-    """Some documents move, given nothing of the others but their counts."""
-    order = rng.permutation(len(LENGTHS))
-    n_gone = rng.integers(1, len(LENGTHS))
-    gone, here = order[:n_gone], order[n_gone:]
-    first, names = walk(state, gone)
-    sample, nodes = nodes_of(first)
-    # The first columns of each level, in the order in which the sample lists them.
-    places, known = sample.component_ids[sample.level_order].tolist(), []
-    begin = 0
-    for own in names:
-        numbers = [places.index(begin + number) for number in own.values()]
-        known.append(dict(zip(own, (n - min(numbers) for n in numbers), strict=True)))
-        begin += len(own)
-    walks, names = walk(state, here, nodes, [dict(own) for own in known])
-    walks.sweep(0, len(here), rng)
-    priors.resample(walks, rng)
-    paths, levels, docs = list(state.paths), list(state.levels), list(state.docs)
-    for doc in gone:
-        paths[doc] = tuple(
-            int(walks.first[level]) + known[level][state.paths[doc][: level + 1]]
-            for level in range(3)
-        )
-    split = walks.tokens.begin[1:-1]
-    own = np.split(walks.level, split), np.split(walks.tokens.words, split)
-    for row, (doc, held, words) in enumerate(zip(here, *own, strict=True)):
-        paths[doc] = tuple(walks.path[row].tolist())
-        levels[doc], docs[doc] = held.tolist(), words.tolist()
-    gamma, eta = walks.priors.concentration, walks.priors.topic_prior
-    return SamplerState(gamma, eta, walks.priors.level_prior, paths, levels, docs)
-
-
 def moved_together(state, rng, priors=LEARN):
     return moved(state, rng, priors, partial(Walks.sweep, kind=TOGETHER))
 
@@ -528,7 +458,7 @@ N_FEW = 2_000
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("move", [moved_in_part, moved, moved_together])
+@pytest.mark.parametrize("move", [moved, moved_together])
 def test_geweke(move, seed):
     check_joint_distribution(SamplerState.draw, statistics, move, N_FEW, seed)
 
@@ -543,12 +473,8 @@ class SharesTopicPrior(NestedPriors):
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize(
-    "bug",
-    [SharesTopicPrior],
-)
-def test_geweke_finds_planted_bugs(bug):
-    wrong = bug(True, True, *PRIORS)
+def test_geweke_finds_a_planted_bug():
+    wrong = SharesTopicPrior(True, True, *PRIORS)
     with pytest.raises(AssertionError):
         check_joint_distribution(
             SamplerState.draw,

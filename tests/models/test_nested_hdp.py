@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
+from skbnp.kernels._nested import infer_nested
+from skbnp.kernels._restaurant import expected_tables_grid, n_grid_rows
 
 from checks.grids import on_grid
 from reference import nested_hdp as reference
 from skbnp.components.word_topics import WordRows, WordTopics
-from skbnp.kernels._nested import infer_nested
-from skbnp.kernels._restaurant import expected_tables_grid, n_grid_rows
 from skbnp.models.nested_hdp.model import (
     MixedTree,
     NestedHDPModel,
@@ -91,75 +91,29 @@ def run(
 
 @each_tree
 @pytest.mark.parametrize("whole", [True, False], ids=["types", "tokens"])
-def test_step_is_that_of_the_slow_twin(depth, whole, seed):
-    rng = np.random.default_rng(seed)
-    state, model = random_state(rng, depth), NestedHDPModel(stop=0.4, go=0.8)
-    topic_words = rng.gamma(0.3, 5.0, size=(30, len(depth)))
-    counts = rng.poisson(0.8, size=(5, 30)) * rng.choice([1.0, 0.5, 7.0], size=(5, 30))
-    counts[2] = 0.0
-    held = 0.9 if whole else 0.0
-    result = run(
-        state,
-        model,
-        counts,
-        topic_words + counts.sum(axis=0)[:, None],
-        held,
-        whole=whole,
-    )
-    limits, nodes, tokens, ends, used, sums, logs, *tables = result
-    doc_nodes = sp.csr_array((tokens, nodes, limits), (5, len(depth))).toarray()
-    stored = sp.csr_array((sums, used, ends), (len(ends) - 1, len(depth))).toarray()
-    expected_logs, at = 0.0, 0
-    for doc in range(5):
-        if not counts[doc].any():
-            continue
-        twin = reference.local_step(
-            twin_of(state, model),
-            counts[doc],
-            topic_words + counts.sum(axis=0)[:, None],
-            state.topic_word_prior,
-            held,
-            whole=whole,
-            active=0.5,
-            max_iter=10,
-            tol=1e-9,
-        )
-        n = np.count_nonzero(counts[doc])
-        words = np.flatnonzero(counts[doc])
-        assert_allclose(
-            stored[at : at + n],
-            counts[doc][words, None] * twin.shares[words],
-            **NEAR,
-        )
-        assert_allclose(doc_nodes[doc], twin.tokens, **NEAR)
-        expected_logs, at = expected_logs + twin.log_predictive, at + n
-    assert_allclose(logs, expected_logs, rtol=1e-9)
-    assert [len(array) for array in tables] == [0, 0]
-    assert_allclose(doc_nodes.sum(axis=1), counts.sum(axis=1), rtol=1e-12)
-
-
-@each_tree
-@pytest.mark.parametrize("whole", [True, False], ids=["types", "tokens"])
-@pytest.mark.parametrize("discount", [0.0, 0.6])
-def test_step_by_tables_is_that_of_the_slow_twin(discount, depth, whole, seed):
+@pytest.mark.parametrize("discount", [None, 0.0, 0.6])
+def test_step_is_that_of_the_slow_twin(discount, depth, whole, seed):
+    """Of tokens, or of tables of words that documents repeat."""
     rng = np.random.default_rng([seed, 1])
     state, model = random_state(rng, depth), NestedHDPModel(stop=0.4, go=0.8)
     counts = rng.poisson(0.8, size=(5, 30)) * rng.geometric(0.4, size=(5, 30))
     counts[2], counts[3] = 0, np.minimum(counts[3], 1)
-    counts = counts.astype(float)
-    topic_words = (
-        rng.gamma(0.3, 5.0, size=(30, len(depth))) + counts.sum(axis=0)[:, None]
-    )
-    held, concentration = 0.9 if whole else 0.0, 20.0
-    grid = expected_tables_grid(discount, n_grid_rows(counts.max()))
-    words = grid, discount, concentration
-    *_, ends, used, sums, logs, tables, base = run(
+    counts = counts * (1.0 if discount is not None else rng.choice([1.0, 0.5, 7.0]))
+    topic_words = rng.gamma(0.3, 5.0, size=(30, len(depth)))
+    topic_words += counts.sum(axis=0)[:, None]
+    held, near, words, repeats = 0.9 if whole else 0.0, NEAR, (), None
+    if discount is not None:
+        grid = expected_tables_grid(discount, n_grid_rows(counts.max()))
+        words, near = (grid, discount, 20.0), {"rtol": SINGLE, "atol": SINGLE}
+        repeats = reference.Repeats(discount, 20.0, on_grid(grid))
+    limits, nodes, tokens, ends, used, sums, logs, tables, base = run(
         state, model, counts, topic_words, held, whole=whole, words=words
     )
+    doc_nodes = sp.csr_array((tokens, nodes, limits), (5, len(depth))).toarray()
     stored = sp.csr_array((sums, used, ends), (len(ends) - 1, len(depth))).toarray()
-    repeats = reference.Repeats(discount, concentration, on_grid(grid))
     expected_logs, at = 0.0, 0
-    for row in counts[counts.any(axis=1)]:
+    for doc in np.flatnonzero(counts.any(axis=1)):
+        row = counts[doc]
         twin = reference.local_step(
             twin_of(state, model),
             row,
@@ -174,35 +128,18 @@ def test_step_by_tables_is_that_of_the_slow_twin(discount, depth, whole, seed):
         )
         seen = np.flatnonzero(row)
         here = slice(at, at + len(seen))
-        want = twin.tables[seen, None] * twin.shares[seen]
-        assert_allclose(tables[here], twin.tables[seen], rtol=SINGLE)
-        assert_allclose(base[here], twin.base[seen], rtol=SINGLE)
-        assert_allclose(stored[here], want, rtol=SINGLE, atol=SINGLE)
+        of_words = row if discount is None else twin.tables
+        assert_allclose(stored[here], of_words[seen, None] * twin.shares[seen], **near)
+        assert_allclose(doc_nodes[doc], twin.tokens, **near)
+        if discount is not None:
+            assert_allclose(tables[here], twin.tables[seen], rtol=SINGLE)
+            assert_allclose(base[here], twin.base[seen], rtol=SINGLE)
         expected_logs, at = expected_logs + twin.log_predictive, at + len(seen)
-    assert_allclose(logs, expected_logs, rtol=1e-4)  # the twin reads no grid there
-    assert_allclose(stored.sum(axis=1), tables, rtol=1e-12)
-    assert tables.sum() < 0.95 * counts.sum()
-
-
-@pytest.mark.parametrize("depth", [*TREES.values()][:3], ids=[*TREES][:3])
-def test_where_each_token_opens_a_table_the_step_is_that_of_tokens(depth, seed):
-    rng = np.random.default_rng([seed, 2])
-    state, model = random_state(rng, depth), NestedHDPModel()
-    counts = rng.poisson(1.5, size=(5, 30)).astype(float)
-    topic_words = (
-        rng.gamma(0.3, 5.0, size=(30, len(depth))) + counts.sum(axis=0)[:, None]
-    )
-    grid = expected_tables_grid(0.0, n_grid_rows(counts.max()))
-    given = state, model, counts, topic_words
-    *_, by_tokens, logs, _, _ = run(*given, max_iter=500)
-    for concentration, is_limit in ((1e15, True), (20.0, False)):
-        *_, sums, bursty, tables, _ = run(
-            *given, max_iter=500, words=(grid, 0.0, concentration)
-        )
-        assert np.allclose(tables, counts[counts > 0], rtol=1e-3) is is_limit
-        if is_limit:
-            assert_allclose(sums, by_tokens, rtol=1e-3, atol=1e-3)
-            assert_allclose(bursty, logs, rtol=1e-3)
+    # The twin reads no grid there.
+    assert_allclose(logs, expected_logs, rtol=1e-9 if discount is None else 1e-4)
+    of_all = counts[counts > 0.0] if discount is None else tables
+    assert_allclose(stored.sum(axis=1), of_all, rtol=1e-12)
+    assert discount is None or tables.sum() < 0.95 * counts.sum()
 
 
 @each_tree

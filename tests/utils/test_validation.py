@@ -14,12 +14,6 @@ from sklearn.base import clone
 from skbnp import HDP, DependentTrees, HierarchicalComponentAnalysis
 from skbnp.utils.validation import check_counts, check_gamma_prior
 
-# The caller's matrix ------------------------------------------------------------------
-
-
-# What comes out -----------------------------------------------------------------------
-
-
 # Gamma priors -------------------------------------------------------------------------
 
 

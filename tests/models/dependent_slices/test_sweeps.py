@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
+from skbnp.kernels._tree_directions import prior_products
 
 from checks.frequencies import check_frequencies
 from checks.geweke import check_joint_distribution
 from reference import dependent_slices as reference
 from skbnp.distributions.von_mises_fisher import draw_natural, log_normaliser
-from skbnp.kernels._tree_directions import prior_products
 from skbnp.models.dependent_slices import model
 from skbnp.models.dependent_slices.chain import best_past_weight, prior_cosines
 from skbnp.models.dependent_slices.directions import Directions
@@ -39,7 +39,6 @@ BELOW = {0: [1, 2], 1: [], 2: []}
 PAST = np.array([[1.0, 0.0], [0.0, 1.0], [-0.6, 0.8]])
 #: Without a past, and with one: trees of so many nodes are enumerated, 98 and 429.
 MOST_NODES = {"first": 4, "later": 5}
-N_STATES = {"first": 98, "later": 429}
 each_epoch = pytest.mark.parametrize(
     ("epoch", "n_draws"),
     [("first", 400), pytest.param("later", 800, marks=pytest.mark.long)],
@@ -171,12 +170,6 @@ def check_trees(result, states, p):
 
 @pytest.mark.long
 @pytest.mark.parametrize("epoch", MOST_NODES)
-def test_number_of_states(epoch):
-    assert len(posterior(epoch)[0]) == N_STATES[epoch]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("epoch", MOST_NODES)
 def test_log_prior_is_that_of_rows_coming_one_by_one(epoch):
     rng, state = np.random.default_rng(0), broadcast_of(epoch)
     met = set()
@@ -281,59 +274,6 @@ def test_frequencies_are_those_with_a_column_that_no_row_has(n_draws, epoch, see
     check_trees(result, *posterior_of_signs(epoch))
 
 
-def of_columns(n_columns, n_unseen):
-    """A first epoch of six rows of two columns, in eight of them."""
-    angles = np.arange(6.0)
-    state = broadcast_of("first", on_circle(angles) @ np.eye(2, n_columns))
-    directions = Directions.of(state.directions.drawn, n_unseen)
-    return replace(
-        state, directions=directions, concentration=5.0, prior_concentration=6.0
-    )
-
-
-def traits(state):
-    """Of a tree and its directions; columns without a value are alike."""
-    tree, theta = state.tree, state.directions.gathered()
-    products = theta @ theta.T
-    near = products[np.arange(len(tree)), np.maximum(tree.parent, 0)]
-    hidden = 1.0 - (theta[:, :2] ** 2).sum(axis=1)
-    along = (theta[state.place, :2] * state.rows.X[:, :2].toarray()).sum(axis=1)
-    return [
-        len(tree),
-        tree.depth.max(),
-        state.masses[0],
-        near.mean(),
-        near.min(),
-        products.mean(),
-        hidden.mean(),
-        along.mean(),
-        log_joint_of(state),
-    ]
-
-
-def mean_traits(state, seed, n_draws=400, n_batches=20):
-    """Mean traits of stretches of a chain."""
-    rng, result = np.random.default_rng(seed), []
-    for _ in range(n_draws):
-        state = sweep(state, rng)
-        result.append(traits(state))
-    return np.array(result).reshape(n_batches, -1, len(result[0])).mean(axis=1)
-
-
-def differences(*means):
-    """Differences of mean traits of two chains, in standard deviations."""
-    spread = np.hypot(*(m.std(axis=0, ddof=1) for m in means)) / np.sqrt(len(means[0]))
-    return (means[0] - means[1]).mean(axis=0) / spread
-
-
-@pytest.mark.weekly
-def test_sweeps_with_unseen_columns_left_out_have_the_same_posterior():
-    whole = mean_traits(of_columns(8, 0), seed=1)
-    right, wrong = (mean_traits(of_columns(2, n), seed=0) for n in (6, 3))
-    assert np.abs(differences(right, whole)).max() < 4.5
-    assert np.abs(differences(wrong, whole)).max() > 6.0
-
-
 def at_mode(natural, rng):
     return natural / np.linalg.norm(natural)
 
@@ -425,54 +365,6 @@ def test_attachments_have_the_frequencies_alone(n_proposals):
 
 def flat_normalisers(squares, dimension):
     return np.zeros(np.shape(squares))
-
-
-class GivenEnds(reference.Circle):
-    """Nodes with a row have directions that are given; others are integrated out."""
-
-    def message(self, tree, parents):
-        if not tree[1]:
-            return super().message(tree, parents)
-        (row,) = tree[1]
-        mine = self.x[[row]]
-        result = self.density(self.kappa0 * parents, mine)[:, 0]
-        for child in tree[2]:
-            result = result * self.message(child, mine)[0]
-        return result
-
-
-def check_intermediates(n_draws=1500):
-    """Raise unless trees of three rows at different nodes have their frequencies."""
-    ends = on_circle(ANGLES)
-    state = in_children([-1, 0, 0], [0, 1, 2], ANGLES)
-    state = replace(state, directions=Directions.of(ends.copy()))
-    start = state_of(state)
-    states = reference.grow(3, 6, start_of("first"))
-    states = [tree for tree in states if are_apart(tree)]
-    assert start in states
-    density = GivenEnds(ends, BETA, KAPPA)
-    log_p = [tree_log_prior(t, "first") + density.log_evidence(t) for t in states]
-    p = np.exp(np.array(log_p) - logsumexp(log_p))
-
-    def propose(state, rng):
-        for _ in range(3):
-            state = intermediates.propose_intermediate(state, rng)
-        return state
-
-    result = run_chain(state, propose, n_draws, 0)
-    # Trees of more nodes have a fifth of the probability.
-    assert np.mean([tree in states for tree in result]) > 0.7
-    check_trees(result, states, p)
-
-
-def are_apart(tree):
-    """Whether no two rows are at one node."""
-    return len(tree[1]) < 2 and all(are_apart(child) for child in tree[2])
-
-
-@pytest.mark.weekly
-def test_intermediate_nodes_have_the_frequencies_alone():
-    check_intermediates()
 
 
 class Choices:

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
-from models.dependent_trees.test_exchanges import name_of, planted_drift
+from skbnp import DependentTrees
+from skbnp.datasets import make_dependent_trees
 from skbnp.models.dependent_trees import assignments, epoch
 from skbnp.models.dependent_trees.assignments import Assigned, assign_rows
 from skbnp.models.dependent_trees.epoch import EpochModel, close_epoch
@@ -121,6 +122,26 @@ def test_new_nodes_of_later_epochs_need_evidence(seed, monkeypatch):
 
 
 # Births at the start of an epoch ------------------------------------------------------
+
+
+def planted_drift(seed, until):
+    """Epochs of a tree of which one leaf begins in epoch 2, and another ends then."""
+    lifetimes = np.tile([0, 5], (10, 1))
+    lifetimes[9, 0], lifetimes[6, 1] = 2, 2
+    corpus = make_dependent_trees(
+        300, n_epochs=6, lifetimes=lifetimes, past_weight=3.0, random_state=seed
+    )
+    some = corpus.epochs <= until
+    trees = DependentTrees(random_state=seed)
+    return corpus, trees.fit(corpus.data[some], epochs=corpus.epochs[some])
+
+
+def name_of(corpus, trees, epoch, node):
+    """The name that most rows of a planted node have in an epoch."""
+    record = trees.epochs_[epoch]
+    rows = corpus.data[(corpus.epochs == epoch) & (corpus.target == node)]
+    nearest = (rows @ record.components.T).argmax(axis=1)
+    return record.component_ids[np.bincount(nearest).argmax()]
 
 
 @pytest.fixture(scope="module")

@@ -135,9 +135,6 @@ def test_optimal_lengths_are_those_of_a_slow_search(seed):
                 assert_allclose(alone[node], result[node], rtol=1e-12)
 
 
-# What the expectation of the square stands for ----------------------------------------
-
-
 # Rows left out ------------------------------------------------------------------------
 
 

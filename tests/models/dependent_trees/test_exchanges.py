@@ -8,9 +8,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from checks.epochs import PRIORS, TREE, pairs_of, pasts_of, unit
-from skbnp import DependentTrees
-from skbnp.datasets import make_dependent_trees
+from checks.epochs import PRIORS, TREE, pasts_of, unit
 from skbnp.estimators import EpochMoves
 from skbnp.models.dependent_trees.bound import direction_bound, objective
 from skbnp.models.dependent_trees.epoch import (
@@ -23,7 +21,6 @@ from skbnp.models.dependent_trees.moves.exchanges import (
     past_gains,
     propose_exchanges,
 )
-from skbnp.models.dependent_trees.moves.merges import merge_gain
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
     Attach,
@@ -36,13 +33,11 @@ from skbnp.models.dependent_trees.moves.records import (
 )
 from skbnp.models.dependent_trees.moves.settings import (
     LEAST_EVIDENCE,
-    PAUSE_ROWS,
 )
 from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
-    TreePriors,
     next_epoch,
 )
 from skbnp.models.dependent_trees.updates import update_nodes, update_sticks
@@ -259,45 +254,6 @@ def test_rows_of_both_are_at_the_node_whose_past_is_kept(seed):
     assert_allclose(recomputed.sums.toarray(), kept.sums.toarray(), atol=1e-12)
 
 
-def planted_drift(seed, until):
-    """Epochs of a tree of which one leaf begins in epoch 2, and another ends then."""
-    lifetimes = np.tile([0, 5], (10, 1))
-    lifetimes[9, 0], lifetimes[6, 1] = 2, 2
-    corpus = make_dependent_trees(
-        300, n_epochs=6, lifetimes=lifetimes, past_weight=3.0, random_state=seed
-    )
-    some = corpus.epochs <= until
-    trees = DependentTrees(random_state=seed)
-    return corpus, trees.fit(corpus.data[some], epochs=corpus.epochs[some])
-
-
-def name_of(corpus, trees, epoch, node):
-    """The name that most rows of a planted node have in an epoch."""
-    record = trees.epochs_[epoch]
-    rows = corpus.data[(corpus.epochs == epoch) & (corpus.target == node)]
-    nearest = (rows @ record.components.T).argmax(axis=1)
-    return record.component_ids[np.bincount(nearest).argmax()]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("of", [10, 15])
-def test_a_topic_that_ends_keeps_no_rows(of):
-    """While births go on it may not merge; an epoch does not end before it may.
-
-    Nodes that pause stay as they are.
-    """
-    corpus, trees = planted_drift(of, until=3)
-    ended, record = name_of(corpus, trees, 2, 6), trees.epochs_[3]
-    assert record.masses[record.component_ids == ended].sum() < 1.0
-    state, stats = trees._posterior.state, trees._posterior.global_stats
-    pauses = (state.masses < PAUSE_ROWS) & (state.history >= PAUSE_ROWS)
-    pausing = set(state.tree.ids[pauses].tolist())
-    for source, target in pairs_of(state.tree):
-        if pausing.isdisjoint((source, target)):
-            rise = merge_gain(state, stats, TreePriors(), source, target)
-            assert rise.gain <= rise.most_lost
-
-
 def with_ended(state, name=9):
     """Let the past of the rows at 4, which is new, be that of a node that has ended."""
     ids = TREE.ids.copy()
@@ -379,15 +335,6 @@ def test_nodes_that_have_ended_may_come_back_for_some_epochs(seed):
     assert len(next_epoch(later, np.ones(6), np.array([2])).ended) == 1
 
 
-@pytest.mark.weekly
-def test_none_emerges_in_quiet_epochs_as_nodes_come_back(monkeypatch):
-    """Without, topics that were taken for others for an epoch are born again."""
-    seeds = 15, 92, 100
-    assert [n_emerging(seed, 6, 1.0) for seed in seeds] == [0, 0, 0]
-    monkeypatch.setattr(structure.TreeEdits, "_revive_nodes", lambda *given: None)
-    assert sum(n_emerging(seed, 6, 1.0) for seed in seeds) > 1
-
-
 def test_ends_of_topics_that_have_rows_need_evidence():
     state, stats, _, _ = at_optimum(np.random.default_rng(0))
     old = state.tree.ids[state.places_with_past].tolist()
@@ -415,45 +362,6 @@ def test_without_a_past_nothing_is_proposed():
     state = state.without_past()
     assert len(state.places_with_past) == 0
     assert propose_exchanges(*gains_of(state)) == []
-
-
-def n_emerging(seed, n_epochs, past_weight):
-    """Topics with a row that were not there in the first epoch; none begins."""
-    corpus = make_dependent_trees(
-        200, n_epochs=n_epochs, past_weight=past_weight, random_state=seed
-    )
-    trees = DependentTrees(random_state=seed).fit(corpus.data, epochs=corpus.epochs)
-    masses = [
-        dict(zip(one.component_ids.tolist(), one.masses.tolist(), strict=True))
-        for one in trees.epochs_.values()
-    ]
-    seen = {name for one in masses for name, mass in one.items() if mass >= 1.0}
-    return len(seen - set(masses[0]))
-
-
-@pytest.mark.long
-def test_names_are_kept_where_topics_come_near_the_past_of_others(monkeypatch):
-    """Without exchanges they change."""
-
-    def n_changes(seed):
-        """Topics that have another name than in the epoch before."""
-        corpus = make_dependent_trees(
-            200, n_epochs=4, past_weight=1.0, random_state=seed
-        )
-        trees = DependentTrees(random_state=seed)
-        trees.fit(corpus.data, epochs=corpus.epochs)
-        names = []
-        for epoch, record in trees.epochs_.items():
-            rows = corpus.epochs == epoch
-            nearest = (corpus.data[rows] @ record.components.T).argmax(axis=1)
-            result, target = record.component_ids[nearest], corpus.target[rows]
-            names.append([np.bincount(result[target == t]).argmax() for t in range(10)])
-        return int((np.diff(names, axis=0) != 0).sum())
-
-    seeds = 3, 4
-    kept = sum(n_changes(seed) for seed in seeds)
-    monkeypatch.setattr(structure, "propose_exchanges", lambda *given: [])
-    assert sum(n_changes(seed) for seed in seeds) > 2 * kept
 
 
 def test_a_topic_that_pauses_does_not_end(seed):

@@ -7,13 +7,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import adjusted_rand_score
 
-from checks.long import daily
 from reference import dependent_trees as reference
-from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
-from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
@@ -195,25 +191,6 @@ def settled(seed, *, past=False, n_clusters=12):
 # Learning on the common loop ----------------------------------------------------------
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("n_parts", [1, 3])
-def test_bound_never_falls(n_parts, seed):
-    """Updates after each part, moves after each pass, in two epochs."""
-    corpus, X = planted(seed, n_epochs=2)
-    edits = TreeEdits(EpochMoves())
-    learner = learner_of(X[corpus.epochs == 0], 20, edits, n_parts, seed)
-    for epoch in range(2):
-        before = -np.inf
-        for _ in range(6):
-            learner.one_pass(discarding())
-            value = bound(learner)
-            assert value >= before - 1e-9 * abs(value)
-            before = value
-        if epoch == 0:
-            learner = next_epoch_of(learner, X[corpus.epochs == 1])
-    assert edits.records
-
-
 def test_memoized_totals_are_those_of_a_fresh_visit(seed):
     """After a pass whose globals stayed: they do not move by parts of one thread."""
     _, X = planted(seed)
@@ -250,25 +227,6 @@ def test_rows_not_at_hand_keep_what_they_said(seed):
         before = bound(again)
     assert cache.others.masses.shape == posterior.ids.shape
     assert_allclose(cache.others.n_tokens, 200.0)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("n_features", daily(1, [40, 400]))
-def test_planted_trees_are_found(n_features, seed):
-    corpus, X = planted(seed, n_features)
-    learner = learner_of(X, 30, TreeEdits(EpochMoves()), seed=seed)
-    assert learn(learner, discarding(), n_passes=50) is False  # no tolerance
-    tree, result = learner.posterior.state.tree, memos_of(learner.cache)[0].nodes[:, 0]
-    assert len(tree) == 10
-    assert adjusted_rand_score(corpus.target, result) > 0.95
-    match = [
-        int(np.bincount(result[corpus.target == node]).argmax()) for node in range(10)
-    ]
-    edges = [
-        tree.parent_of(match[node]) == match[corpus.tree.parent[node]]
-        for node in range(1, 10)
-    ]
-    assert sum(edges) >= 8
 
 
 # Records ------------------------------------------------------------------------------
@@ -487,31 +445,6 @@ def test_reversal_is_worth_the_full_difference(past, seed):
         assert abs(settled_in_turn(learner, record, 0) - before - result) > 1e-6
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("past", [False, True])
-def test_moves_gain_what_they_are_judged_by_at_the_least(past, seed):
-    """What moves is updated first: a parent follows a direction that it had there."""
-    learner = settled(seed, past=past)
-    posterior, stats = learner.posterior, learner.posterior.global_stats
-    kappa = 100.0 * posterior.state.prior_concentration
-    state = replace(posterior.state, prior_concentration=kappa)
-    for _ in range(50):
-        state = update_means(state, stats, PRIORS)
-    posterior.replace_globals(state, stats)
-    before, tree = bound(learner), state.tree
-    losses, attached = [], moves_of(tree)
-    moves = list(zip(attached, gains_of(state, stats, attached), strict=True))
-    for node in tree.ids[1:].tolist():
-        old = tree.parent_of(node)
-        moves.append((Reverse(node, old), reverse_gain(state, stats, PRIORS, node)))
-    for record, gain in moves:
-        after = replay(state, stats, PRIORS, [record])
-        result = sum(posterior.model.objective(*after).values()) - before
-        assert result > gain - 1e-6
-        losses.append(gain - settled_in_turn(learner, record, 1) + before)
-    assert max(losses) > 1.0  # those above first
-
-
 @pytest.mark.parametrize(
     ("propose", "judge"),
     [
@@ -567,43 +500,6 @@ def test_nodes_with_a_past_do_not_go_deeper(seed, monkeypatch):
     kept = {one for one in free if not (has_past[one[0]] and one[2])}
     assert kept < free
     assert pairs(has_past) == kept
-
-
-def learner_at_the_end(seed, monkeypatch):
-    """What has learned a planted tree of close nodes, when moves end."""
-    corpus = make_dependent_trees(random_state=seed)
-    end_pass, learners = TreeEdits.end_pass, []
-
-    def end(edits, learner, monitor):
-        learners.append(learner)
-        return end_pass(edits, learner, monitor)
-
-    monkeypatch.setattr(TreeEdits, "end_pass", end)
-    DependentTrees(random_state=seed).fit(corpus.data)
-    return learners[-1]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("seed", "kind"), [(40, "attachment"), (305, "reversal")])
-def test_no_parent_is_better_at_the_end(seed, kind, monkeypatch):
-    """Where some would be if those that wait were not judged again."""
-
-    def find_better():
-        posterior = learner_at_the_end(seed, monkeypatch).posterior
-        state, stats, priors = (
-            posterior.state,
-            posterior.global_stats,
-            posterior.model.priors,
-        )
-        given = state, stats, priors, Products.of(state, priors), Rejections(), 0
-        return {
-            "attachment": propose_attachments(*given),
-            "reversal": propose_reversals(*given),
-        }
-
-    assert find_better() == {"attachment": [], "reversal": []}
-    monkeypatch.setattr(TreeEdits, "_review_parents", lambda *given: None)
-    assert find_better()[kind]
 
 
 @pytest.mark.parametrize("gain", [0.0, 1e3])
@@ -827,67 +723,7 @@ def test_birth_finds_the_rows_of_another_node(seed):
     assert twice.n_tokens > learner.corpus.n_docs + 20.0
 
 
-@pytest.mark.long
-def test_births_find_what_the_start_left_out(seed):
-    learner, corpus = with_two_in_one(seed, moves=TreeEdits(EpochMoves()))
-    passes(learner, 8)
-    kinds = [entry.kind for entry in learner.posterior.lineage]
-    assert "birth" in kinds
-    result = memos_of(learner.cache)[0].nodes[:, 0]
-    assert adjusted_rand_score(corpus.target, result) > 0.95
-
-
 # Settings -----------------------------------------------------------------------------
-
-
-class ForgetfulShards(LocalShards):
-    """Forgets what rows said, at any moment."""
-
-    def __init__(self, blocks, n_features, rng):
-        super().__init__(blocks, n_features, is_lasting=False)
-        self.rng, self.n_forgotten = rng, 0
-
-    def _forget(self):
-        for shard in self._shards:
-            if self.rng.random() < 0.5:
-                self.n_forgotten += bool(shard.cache)
-                shard.cache.clear()
-
-    def map(self, *args):
-        self._forget()
-        return super().map(*args)
-
-    def total(self, *args):
-        self._forget()
-        return super().total(*args)
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize(
-    "shards_per_round", [pytest.param(1, marks=pytest.mark.long), 3]
-)
-def test_shards_that_forget_say_the_same(shards_per_round, seed):
-    _, X = planted(seed)
-    blocks = [X[:100], X[100:100], X[100:380], X[380:]]
-    state, stats = start_tree(
-        X, spherical_kmeans(X, 20, np.random.default_rng(seed)), PRIORS
-    )
-    result = []
-    for shards in (
-        LocalShards(blocks, X.shape[1]),
-        ForgetfulShards(blocks, X.shape[1], np.random.default_rng(seed)),
-    ):
-        posterior = posterior_of(state, stats, seed)
-        others = EpochStats.zero(len(state.tree), X.shape[1])
-        edits = TreeEdits(EpochMoves())
-        learner = epoch_learner(
-            posterior, shards, others, edits, shards_per_round=shards_per_round
-        )
-        result.append(passes(learner, 4).posterior)
-    assert shards.n_forgotten > 20
-    assert {entry.kind for entry in result[0].lineage} >= {"merge", "reattach"}
-    assert result[0].lineage == result[1].lineage
-    assert_array_equal(result[0].state.means, result[1].state.means)
 
 
 @pytest.mark.parametrize(
