@@ -12,6 +12,7 @@ from sklearn.base import clone
 from checks.estimators import (
     FEW,
     FIRST,
+    INSTANCES,
     evaluate,
     every_estimator,
     every_kind,
@@ -24,6 +25,8 @@ from checks.estimators import (
     takes_warm_start,
 )
 from checks.states import assert_same, learned, snapshot
+from skbnp import HDP, GibbsHDP
+from skbnp.callbacks import HeldOutMonitor
 
 
 @every_estimator(daily=FEW)
@@ -174,3 +177,22 @@ def test_chunks_cut_where_minibatches_end_equal_one_chunk(estimator, rows):
     assert one.n_iter_ == estimator.n_iter_ - 1
     one.n_iter_ += 1
     assert_same(learned(one), learned(estimator))
+
+
+@pytest.mark.parametrize("name", ["HDP-online", "StickBreakingHDP-batch", "GibbsHDP"])
+def test_copy_learns_by_itself(name, counts):
+    fitted = clone(INSTANCES[name]).fit(counts)
+    before = snapshot(fitted)
+    copied = copy.copy(fitted)
+    assert_same(before, vars(copied), ignore=())
+    copied.partial_fit(counts[:30])
+    assert_same(before, vars(fitted), ignore=())
+
+
+def test_copy_shares_parameters_and_callbacks(counts):
+    start, monitor = HDP(3, max_iter=2), HeldOutMonitor(counts)
+    fitted = GibbsHDP(max_iter=2, init=start.fit(counts)).set_callbacks(monitor)
+    copied = copy.copy(fitted)
+    assert copied.init is fitted.init
+    copied.fit(counts)
+    assert len(monitor.history_["score"]) == 2

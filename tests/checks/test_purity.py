@@ -117,8 +117,7 @@ def test_score_is_the_mean_over_held_out_tokens_of_parts(rich):
     assert rich.score(X) == pytest.approx(parts / 60, rel=SUMS)
 
 
-@pytest.mark.long
-@every_estimator(has_bound)
+@every_kind(has_bound)
 def test_bound_is_the_sum_of_its_terms(rich, rows):
     assert rich.elbo(rows) == sum(rich.elbo_terms(rows).values())
 

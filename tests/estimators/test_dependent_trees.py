@@ -20,7 +20,6 @@ from checks.states import assert_same, snapshot
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import EpochMoves
-from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.metrics import plug_in_gain
 from skbnp.models.dependent_trees.moves import structure
@@ -379,49 +378,6 @@ def test_epochs_that_lie_behind_are_refused(fitted, drawn):
     with pytest.raises(ValueError, match="features"):
         fitted.partial_fit(X[:, :5], epochs=4)
     assert_same(before, vars(fitted), ignore=())
-
-
-# The same bits, copies, failures ------------------------------------------------------
-
-
-class Stop(Exception):
-    """Raised on purpose."""
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize(
-    ("number", "error"),
-    [(1, Stop), (2, KeyboardInterrupt), (7, Stop), (20, KeyboardInterrupt)],
-)
-def test_failures_leave_the_last_complete_update(number, error, drawn, monkeypatch):
-    X, epochs = small(drawn)
-    visit, calls = Learner.learn_round, []
-
-    def failing(self, round, monitor):
-        calls.append(None)
-        if len(calls) == number:
-            raise error
-        visit(self, round, monitor)
-
-    monkeypatch.setattr(Learner, "learn_round", failing)
-    trees = quick(batch_size=25)
-    with pytest.raises(error):
-        trees.fit(X, epochs=epochs)
-    monkeypatch.setattr(Learner, "learn_round", visit)
-    assert len(trees.history_["step"]) == number - 1
-    assert np.isfinite(trees.score(X))
-    newest = list(trees.epochs_)[-1]
-    trees.partial_fit(X[epochs > newest], epochs=epochs[epochs > newest])
-    assert list(trees.epochs_)[-1] == 3
-    calls.clear()
-    before = snapshot(trees)
-    monkeypatch.setattr(Learner, "learn_round", failing)
-    with pytest.raises(error):
-        trees.partial_fit(X, epochs=[4 + number] * len(X))
-    if number == 1:
-        assert_same(before, vars(trees), ignore=())
-    else:
-        assert list(trees.epochs_)[-1] == 4 + number
 
 
 # Routing ------------------------------------------------------------------------------

@@ -96,37 +96,6 @@ def test_epochs_follow_each_other_and_nodes_keep_their_names(fitted, drawn):
     assert np.median(cosines) > 0.8
 
 
-@pytest.mark.long
-def test_directions_whose_children_have_a_past_are_drawn_anew():
-    """All directions whose children have a past move with every sweep.
-
-    In so many dimensions one that starts at its mode would never leave it, and the
-    concentration of the prior would be learned from modes in the place of draws. There
-    are so many rows that the past, mean directions, is near what was planted: of 60 the
-    best concentration given both the planted directions and this past is about 3500.
-    """
-    corpus = make_dependent_trees(
-        200,
-        n_epochs=2,
-        n_features=8000,
-        concentration=8000.0,
-        prior_concentration=4000.0,
-        past_weight=1.0,
-        random_state=0,
-    )
-    trees = GibbsDependentTrees(
-        28, past_weight=1.0, max_iter=6, burn_in=0, thin=1, random_state=0
-    )
-    (state,) = quiet(trees, corpus)._last
-    parents = np.unique(state.tree.parent[1:][state.past[1:] >= 0])
-    assert len(parents) > 1
-    (after,) = quiet(trees.set_params(warm_start=True, max_iter=1), corpus)._last
-    here = after.tree.positions(state.tree.ids[parents])  # old nodes do not end
-    cosines = (state.directions[parents] * after.directions[here]).sum(axis=1)
-    assert (cosines < 0.99).all()
-    assert trees.prior_concentration_ == pytest.approx(4000.0, rel=0.1)
-
-
 # -- samples ---------------------------------------------------------------------------
 
 

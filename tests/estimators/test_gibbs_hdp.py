@@ -31,12 +31,6 @@ def model(docs):
     return GibbsHDP(20, max_iter=12, n_chains=2, **CHAIN).fit(docs)
 
 
-@pytest.fixture(scope="module")
-def plain(model, docs):
-    """The same where topics explain every token."""
-    return clone(model).set_params(burstiness=False).fit(docs)
-
-
 # -- what it finds ---------------------------------------------------------------------
 
 
@@ -51,25 +45,6 @@ def test_bars_are_found_from_any_start(n_components, bars, X, X_test):
     parts = split_tokens(X_test, random_state=0)
     best = held_out_log_likelihood(truth, 0.1, *parts, repeats=True)
     assert hdp.score(X_test) > best - 0.03
-
-
-def test_predictions_of_samples_are_averaged(plain, X_test):
-    X_observed, X_held = split_tokens(X_test, random_state=0)
-    single = [
-        held_out_log_likelihood(
-            sample.word_topic().T, sample.doc_prior, X_observed, X_held
-        )
-        for sample in plain.samples_
-    ]
-    # Averages of probabilities are above those of their logarithms.
-    assert np.mean(single) < plain.score(X_test) < max(single) + 0.1
-    alone = clone(plain).set_params(max_iter=6, thin=2, n_chains=1).fit(X_test)
-    assert len(alone.samples_) == 1
-    sample = alone.samples_[0]
-    expected = held_out_log_likelihood(
-        sample.word_topic().T, sample.doc_prior, X_observed, X_held
-    )
-    assert alone.score(X_test) == pytest.approx(expected, rel=1e-5)
 
 
 def test_proposals_end_with_the_sweeps_that_make_them(docs):

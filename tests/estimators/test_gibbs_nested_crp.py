@@ -1,6 +1,5 @@
 """What `GibbsNestedCRP` promises beyond what all estimators do."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -14,11 +13,9 @@ from sklearn.exceptions import (
 from sklearn.metrics import adjusted_rand_score
 
 from checks.failures import Failure, failing_visit
-from checks.lineages import check_lineage
 from checks.states import assert_same, learned
-from skbnp import HDP, GibbsNestedCRP, NestedCRP
+from skbnp import HDP, GibbsNestedCRP
 from skbnp.datasets import make_tree
-from skbnp.estimators import TreeMoves
 from skbnp.models.nested_crp_walks import chain as nested_chain
 from skbnp.trees import TreeView
 
@@ -39,11 +36,6 @@ def docs(corpus):
 
 
 @pytest.fixture(scope="module")
-def X_test(corpus):
-    return sp.csr_array(corpus.data[120:180])
-
-
-@pytest.fixture(scope="module")
 def model(docs):
     return GibbsNestedCRP(max_iter=12, n_chains=2, **CHAIN).fit(docs)
 
@@ -51,10 +43,6 @@ def model(docs):
 def sequential(*args, **settings):
     """Sampler from a start that takes no time."""
     return GibbsNestedCRP(*args, init="sequential", **settings)
-
-
-def copy_of(model):
-    return pickle.loads(pickle.dumps(model))
 
 
 # -- what it finds ---------------------------------------------------------------------
@@ -69,17 +57,6 @@ def test_documents_of_a_planted_tree_end_with_their_like(corpus):
     # Each topic of a leaf, and that of the root, which all documents have.
     assert (distance[leaves][:, crp.tree_.leaves].min(axis=1) < 0.6).all()
     assert distance[0, 0] < 0.15
-
-
-def test_predictions_of_samples_are_averaged(model, X_test):
-    single = []
-    for sample in model.samples_:
-        alone = copy_of(model)
-        alone.samples_ = [sample]
-        single.append(alone.score(X_test))
-    # Averages of probabilities are above those of their logarithms.
-    assert len(set(single)) == len(single)
-    assert np.mean(single) < model.score(X_test) < max(single) + 0.1
 
 
 def test_priors_by_level_are_those_of_their_level(docs):
@@ -128,24 +105,6 @@ def test_weight_of_a_node_is_the_probability_to_pass_it(model, docs):
     assert ends[tree.leaves].sum() == pytest.approx(tree.weight[tree.leaves].sum())
 
 
-def test_lineage_ends_in_the_nodes_shown(docs, model, X_test):
-    check_lineage(model)
-    crp = GibbsNestedCRP(max_iter=9, random_state=0, warm_start=True, **PRIORS)
-    for _ in range(2):
-        crp.fit(docs)
-        check_lineage(crp)
-    crp.fit(X_test)
-    check_lineage(crp)
-    crp.partial_fit(docs)
-    check_lineage(crp)
-    kinds = [entry.kind for entry in crp.lineage_]
-    assert kinds[0] == "init"
-    assert set(kinds[1:]) == {"birth", "prune"}
-    assert (np.diff([entry.step for entry in crp.lineage_]) >= 0).all()
-    steps = [(entry.step, entry.kind) for entry in model.lineage_]
-    assert sorted(set(steps)) == steps  # once per sweep
-
-
 # -- chains ----------------------------------------------------------------------------
 
 
@@ -186,38 +145,6 @@ def test_interrupt_in_the_middle_of_a_sweep_is_undone(error, docs, monkeypatch):
 
 
 # -- starts ----------------------------------------------------------------------------
-
-
-STARTS = {
-    "sampler": GibbsNestedCRP(max_iter=40, random_state=0, **PRIORS),
-    "variational": NestedCRP(
-        max_iter=3,
-        structure_moves=TreeMoves(max_tries=1, max_rounds=1),
-        random_state=0,
-        **PRIORS,
-    ),
-    "sequential": NestedCRP(max_iter=3, init="sequential", random_state=0, **PRIORS),
-}
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.long if name == "variational" else ())
-        for name in STARTS
-    ],
-)
-def test_start_from_a_fitted_tree(name, docs):
-    docs = docs[:50]
-    start = clone(STARTS[name]).fit(docs)
-    settings = {"max_iter": 2, "burn_in": 0, "random_state": 1, **PRIORS}
-    crp = GibbsNestedCRP(init=start, **settings).fit(docs)
-    plain = GibbsNestedCRP(init="sequential", **settings).fit(docs)
-    assert crp.history_["log_joint"][0] > plain.history_["log_joint"][0] + 0.2
-    paths = start.apply(docs)
-    assert len(crp.lineage_[0].children) >= len(set(paths))
 
 
 class Told(BaseEstimator):

@@ -50,29 +50,6 @@ def test_log_predictive_rises_from_the_first_pass_to_the_last(init, method, X):
     assert -np.log(40) < trace[-1] < 0.0
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_stream_goes_on_after_a_fit_and_a_fit_after_a_stream(method, X):
-    hdp = collapsed(learning_method=method, warm_start=True).fit(X)
-    n_steps = hdp.history_["step"][-1]
-    hdp.partial_fit(X[:60])
-    assert hdp.history_["step"][-1] == n_steps + 2
-    before = hdp.log_predictive_
-    hdp.fit(X)
-    assert hdp.history_["step"][-1] > n_steps + 2
-    # Four more passes over all of it: not worse than the stream but for its noise.
-    assert hdp.log_predictive_ > before - 0.2
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_topics_that_nobody_uses_leave(method, X):
-    settings = {"learning_method": method, "max_iter": 12, "learning_offset": 0.0}
-    hdp = collapsed(70, **settings).fit(X)
-    assert 1 <= hdp.n_components_ < 70
-    assert len(hdp.topic_weights_) == len(hdp.components_) == hdp.n_components_
-    kept = collapsed(70, split_merge=False, **settings).fit(X)
-    assert kept.n_components_ == 70
-
-
 # Evaluation ---------------------------------------------------------------------------
 
 
@@ -111,6 +88,7 @@ def test_documents_are_transformed_as_score_folds_them_in(fitted, X):
     assert np.abs(other.transform(X) - proportions(other, X)).max() > 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", daily(1, [0, 1]))
 def test_collapsed_predicts_better_than_mean_field(number):
     """Tokens of documents that neither has seen, where topics are many.

@@ -1,6 +1,5 @@
 """Edits of a fitted HDP, and the log that tells where each topic came from."""
 
-import copy
 import pickle
 
 import numpy as np
@@ -55,35 +54,6 @@ def test_drop_forgets_counts_and_frees_weights(hdp):
         ("prune", (3,), ()),
         ("prune", (0,), ()),
     ]
-
-
-def test_halves_of_a_topic_merge_into_it(hdp, X):
-    """Two copies with half the counts and weight each merge into the topic."""
-    before, score = hdp.components_, hdp.score(X, repeats=False)
-    posterior = hdp._posterior
-    values = posterior.global_stats.topic_words.dense()
-    values[:, 0] /= 2
-    twins = np.column_stack([values, values[:, 0]])
-    weights = posterior.state.weights.copy()
-    weights[0] /= 2
-    split = copy.deepcopy(hdp)
-    part = split._posterior
-    part.global_stats.topic_words = type(part.global_stats.topic_words)(twins)
-    for name in part.global_stats.columns:
-        column = getattr(part.global_stats, name)
-        setattr(part.global_stats, name, np.append(column, column[0]))
-    state = part.state
-    part.state = type(state)(
-        np.insert(weights, 8, weights[0]),
-        state.doc_concentration,
-        state.corpus_concentration,
-        state.topic_word_prior,
-    )
-    part.ids = np.append(part.ids, 8)
-    split._publish_edits()
-    split.merge_components([int(part.ids[0]), 8])
-    assert_allclose(split.components_, before, rtol=1e-9)
-    assert_allclose(split.score(X, repeats=False), score, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

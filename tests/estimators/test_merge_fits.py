@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -49,6 +50,7 @@ def shown(frame):
     return frame[frame.columns[(frame != 0).any()]]
 
 
+@cache
 def learned(name, n_learned=500):
     one, other = frames()
     train = shown(one[:n_learned]), shown(other[:n_learned])

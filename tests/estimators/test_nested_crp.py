@@ -200,61 +200,7 @@ def test_bound_of_the_training_data_is_that_of_the_fit(method, docs, model):
     assert set(crp.elbo_terms(docs)) == {"topics", "sticks", "documents"}
 
 
-def check_lineage(lineage, ids):
-    """Raise unless the log ends in these ids, and no ended one returns."""
-    alive, ended = set(), set()
-    for entry in lineage:
-        assert set(entry.parents) <= alive
-        assert not ended & set(entry.children)
-        gone = set(entry.parents) - set(entry.children)
-        alive, ended = (alive - gone) | set(entry.children), ended | gone
-    assert alive == set(ids.tolist())
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["memoized", "online"])
-def test_lineage_and_history_tell_of_every_move(method, few, X_test):
-    crp = NestedCRP(
-        learning_method=method, batch_size=40, warm_start=True, **QUICK
-    ).fit(few)
-    check_lineage(crp.lineage_, crp.component_ids_)
-    crp.fit(few)
-    check_lineage(crp.lineage_, crp.component_ids_)
-    crp.partial_fit(X_test)
-    check_lineage(crp.lineage_, crp.component_ids_)
-    kinds = [entry.kind for entry in crp.lineage_]
-    assert kinds[0] == "init"
-    assert "init" not in kinds[1:]
-    assert {*kinds[1:]} <= {"birth", "split", "merge", "reattach", "prune"}
-    assert (np.diff([entry.step for entry in crp.lineage_]) >= 0).all()
-    history = crp.history_
-    assert (np.diff(history["step"]) >= 0).all()
-    assert history["step"][-1] == crp._posterior.n_steps
-    for kind, name in (("birth", "births"), ("split", "splits"), ("merge", "merges")):
-        assert (np.diff(history[f"n_{name}"]) >= 0).all()
-        assert history[f"n_{name}"][-1] <= kinds.count(kind)
-
-
 # -- going on --------------------------------------------------------------------------
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["memoized", "online"])
-def test_warm_start_keeps_the_nodes_and_goes_on(method, few, X_test):
-    crp = NestedCRP(learning_method=method, batch_size=20, warm_start=True, **QUICK)
-    crp.fit(few)
-    bound, ids = crp.elbo_, set(crp.component_ids_.tolist())
-    crp.set_params(structure_moves=False, max_iter=2).fit(few)
-    assert crp.n_iter_ == 2
-    if method != "online":
-        # Documents start afresh, and may end a little below.
-        assert crp.elbo_ > bound - 1e-3
-        assert set(crp.component_ids_.tolist()) == ids
-    crp.fit(X_test)
-    global_stats = crp._posterior.global_stats
-    if method != "online":
-        assert global_stats.stub_masses.sum() == pytest.approx(30)
-        assert global_stats.n_tokens == pytest.approx(X_test.sum())
 
 
 @pytest.mark.long

@@ -11,7 +11,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import adjusted_rand_score
 
 from checks.failures import Failure
-from checks.lineages import check_lineage
 from checks.states import assert_same
 from skbnp import HDP, NestedHDP, StickBreakingHDP
 from skbnp.estimators import _nested_hdp as module
@@ -215,21 +214,6 @@ def test_a_long_stream_keeps_no_documents(bursty):
 
 
 @pytest.mark.long
-def test_failure_in_a_further_fit_of_a_stream_leaves_the_tree(bursty):
-    _, X, _, _ = bursty
-    stream = in_chunks(X, [100])
-    before = stream.components_.copy()
-    with (
-        mock.patch.object(module, "_prune", side_effect=Failure),
-        pytest.raises(Failure),
-    ):
-        stream.partial_fit(X[100:300])
-    assert_same(stream.components_, before)
-    assert stream._posterior.n_seen == 100
-    assert stream._posterior.documents.shape[0] == 100
-
-
-@pytest.mark.long
 def test_the_tree_has_the_burstiness_of_the_flat_fit(bursty, fit):
     _, X, _, _ = bursty
     for flat in (HDP(random_state=0), HDP(burstiness=False, random_state=0)):
@@ -240,19 +224,6 @@ def test_the_tree_has_the_burstiness_of_the_flat_fit(bursty, fit):
         assert nested._posterior.state.by_tables is flat._posterior.state.by_tables
     assert nested.topic_word_prior_ == pytest.approx(0.6 * flat.topic_word_prior_)
     assert fit[0].word_concentration_ == np.inf  # documents that are not bursty
-
-
-@pytest.mark.long
-def test_the_log_of_a_stream_goes_forward(bursty):
-    _, X, _, _ = bursty
-    many = HDP(300, split_merge=False, max_iter=1, random_state=0).fit(X[:100])
-    stream = NestedHDP(random_state=0)
-    start = many._posterior
-    with mock.patch.object(NestedHDP, "_flat_posterior", return_value=start):
-        stream.partial_fit(X[:100])
-    assert any(entry.kind == "merge" for entry in stream.lineage_)
-    stream.partial_fit(X[100:110]).partial_fit(X[110:250])
-    check_lineage(stream)
 
 
 def test_an_interrupted_call_keeps_no_documents_that_are_not_learned(bursty):

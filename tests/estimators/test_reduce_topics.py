@@ -7,13 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
-import skbnp
 from skbnp import HDP, GibbsHDP, KnownTopics, StickBreakingHDP, reduce_topics
 from skbnp.inspection import set_topic_names, topic_path
 
@@ -79,32 +77,11 @@ def test_words_and_weights_are_sums_of_those_of_the_fit(fit):
         assert_allclose(reduced.topic_weights_, fit.topic_weights_ @ sums, rtol=1e-9)
 
 
-def test_shares_are_nearly_sums_of_those_of_the_fit(fit, X):
-    reduced, sums = reduce_topics(fit, N_KINDS), joined(fit, N_KINDS)
-    shares, fine = reduced.transform(X), fit.transform(X)
-    others = np.random.default_rng(0).permutation(sums)
-    error, control = (np.abs(shares - fine @ onto).mean() for onto in (sums, others))
-    assert error < 0.3 * control
-
-
 def test_the_fit_stays_as_it_is(fit):
     before = pickle.dumps(fit)
     reduced = reduce_topics(fit, 3)
     reduced.merge_components(reduced.component_ids_[:2])
     assert pickle.dumps(fit) == before
-
-
-def test_random_merges_predict_worse(fits, X):
-    fit, rng = fits["HDP"], np.random.default_rng(0)
-    chosen, n = reduce_topics(fit, N_KINDS).score(X), fit.n_components_
-    for _ in range(3):
-        group = np.append(np.arange(N_KINDS), rng.integers(0, N_KINDS, n - N_KINDS))
-        group, other = rng.permutation(group), copy.copy(fit)
-        for k in range(N_KINDS):
-            members = fit.component_ids_[group == k]
-            if len(members) > 1:
-                other.merge_components(members)
-        assert fit.score(X) - other.score(X) > 2.0 * (fit.score(X) - chosen)
 
 
 def test_merges_are_recorded_and_the_heavier_keeps_its_number(fit):
@@ -143,28 +120,6 @@ def test_a_fit_with_trials_can_be_reduced_and_go_on(X):
     few = reduce_topics(hdp, 3)
     assert few.n_components_range_ is None
     assert few.partial_fit(X).n_components_ >= 1
-
-
-def test_files_and_copies_have_the_reduced_topics(fit, X, tmp_path):
-    reduced = reduce_topics(fit, 5)
-    skbnp.save(reduced, tmp_path / "five.skbnp")
-    loaded = skbnp.load(tmp_path / "five.skbnp")
-    for other in (loaded, copy.copy(reduced), pickle.loads(pickle.dumps(reduced))):
-        assert_array_equal(other.transform(X), reduced.transform(X))
-        assert_array_equal(other.component_ids_, reduced.component_ids_)
-        assert other.partial_fit(X[:20]).score(X) < 0.0
-    assert clone(reduced).get_params() == fit.get_params()
-
-
-@pytest.mark.parametrize("name", ["HDP", "GibbsHDP"])
-def test_bits_do_not_depend_on_jobs(name, X):
-    one, two = (FITS[name](random_state=0, n_jobs=n).fit(X) for n in (1, 2))
-    assert_array_equal(topic_path(one).lost, topic_path(two).lost)
-    assert_array_equal(
-        reduce_topics(one, 4).components_, reduce_topics(two, 4).components_
-    )
-    paths = [topic_path(fit, X[:50]) for fit in (one, two)]
-    assert_array_equal(paths[0].scores, paths[1].scores)
 
 
 def test_a_reduced_sample_is_the_best_one_alone(fits):

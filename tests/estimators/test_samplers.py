@@ -49,6 +49,19 @@ def assert_same_but_for_names(one, two):
         assert len(set(names)) == len(pairs) == len(set(others))
 
 
+@each_sampler
+def test_predictions_of_samples_are_averaged(name):
+    fit = clone(SAMPLERS[name]).fit(DOCS[name])
+    samples, single = fit.samples_, []
+    whole = fit.score(DOCS[name])
+    for sample in samples:
+        fit.samples_ = [sample]
+        single.append(fit.score(DOCS[name]))
+    # Averages of probabilities are above those of their logarithms.
+    assert len(set(single)) == len(single)
+    assert np.mean(single) < whole < max(single) + 0.1
+
+
 @pytest.mark.parametrize("learn", [False, "concentrations", True])
 @pytest.mark.parametrize("name", LEARNED)
 def test_hyperparameters_are_learned_as_asked(name, learn):

@@ -7,8 +7,6 @@ from unittest import SkipTest
 
 import joblib
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 import scipy.sparse as sp
 import sklearn
@@ -24,7 +22,6 @@ from checks.estimators import (
     FEW,
     FIRST,
     OTHER_ORDER,
-    evaluate,
     every_estimator,
     every_kind,
     fresh,
@@ -196,16 +193,6 @@ def without_partial_fit(estimator):
     return fixed(**estimator.get_params(deep=False))
 
 
-def test_scikit_learn_check_fails_on_a_bad_citizen():
-    class Curious(HDP):
-        def transform(self, X):
-            self.seen_ = X
-            return super().transform(X)
-
-    with pytest.raises(AssertionError, match="changes __dict__"):
-        run_check(estimator_checks.check_dict_unchanged, "Curious", Curious())
-
-
 @each
 def test_tags_say_what_the_estimator_takes(estimator):
     tags = get_tags(estimator)
@@ -261,20 +248,6 @@ def test_grid_search_over_raw_text_selects_by_held_out_score(estimator, text):
 # -- output ----------------------------------------------------------------------------
 
 
-@few
-@pytest.mark.parametrize(
-    ("library", "frame"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)]
-)
-def test_output_may_be_a_data_frame(estimator, library, frame, text):
-    X = reader(estimator).fit_transform(text)
-    estimator = clone(estimator).fit(X)
-    expected = estimator.transform(X)
-    table = estimator.set_output(transform=library).transform(X)
-    assert isinstance(table, frame)
-    assert list(table.columns) == list(estimator.get_feature_names_out())
-    np.testing.assert_array_equal(table.to_numpy(), expected)
-
-
 @every_kind(takes_counts_only, indirect=False)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sparse_output_has_the_shares_of_topics_with_tokens(estimator, dtype, text):
@@ -305,16 +278,6 @@ def test_output_names_follow_the_number_of_components(estimator, n_components, t
     expected = [f"{prefix}{k}" for k in numbers]
     assert list(estimator.get_feature_names_out()) == expected
     assert estimator.transform(X).shape[1] == len(expected)
-
-
-@each
-def test_names_of_terms_are_kept_by_learning_and_evaluation(estimator):
-    frame = pd.DataFrame(np.eye(5) + 1.0, columns=list("vwxyz"))
-    estimator = clone(estimator).fit(frame)
-    evaluate(estimator, frame)
-    estimator.partial_fit(frame)
-    assert list(estimator.feature_names_in_) == list("vwxyz")
-    assert estimator.n_features_in_ == 5
 
 
 @pytest.mark.parametrize("kind", map(type, OF_EACH_CLASS.values()))

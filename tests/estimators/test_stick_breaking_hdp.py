@@ -200,13 +200,6 @@ def test_batch_learning_merges_parts_of_a_topic(seed):
     assert (np.diff(elbo) >= -1e-9 * np.abs(elbo[1:])).all()
 
 
-def test_parts_of_a_topic_remain_without_merges(without_merges, seed):
-    X, _ = planted(seed)
-    hdp = StickBreakingHDP(learning_method="batch", random_state=0).fit(X)
-    assert hdp.n_components_ == 150
-    assert hdp.n_active_components_ > 40
-
-
 def test_known_topics_are_not_merged(seed):
     X, topics = planted(seed)
     prior = np.vstack([0.01 + 50.0 * topics[:1], 0.01 + 50.0 * topics[:1]])

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -90,20 +90,6 @@ def test_rows_show_each_topic_once_whatever_the_order_of_ids(n, seed):
     assert is_unambiguous(ids[rows])
     shuffle = rng.permutation(n)
     assert_array_equal(ids[shuffle][rows_by_id(ids[shuffle])], ids[rows])
-
-
-@pytest.mark.long
-def test_an_edit_is_of_the_topic_that_figures_show_under_that_number(hdp):
-    numbers = TopicTermsDisplay.from_estimator(hdp, n_components=2).labels
-    named = dict(zip(hdp.get_feature_names_out(), hdp.components_, strict=True))
-    prefix = type(hdp).__name__.lower()
-    first, second = (named[f"{prefix}{number}"] for number in numbers)
-    prior = hdp.topic_word_prior_
-    hdp.merge_components(numbers)
-    names = hdp.get_feature_names_out().tolist()
-    assert f"{prefix}{numbers[1]}" not in names
-    merged = hdp.components_[names.index(f"{prefix}{numbers[0]}")]
-    assert_allclose(merged, first + second - prior, rtol=1e-9)
 
 
 def numbers_in(account):

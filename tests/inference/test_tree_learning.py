@@ -441,25 +441,6 @@ def test_planted_tree_is_left_alone(name, seed, monkeypatch):
     assert same_partition(ends_of(one), ends)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"algorithm": "neutral"},
-        {"reattach": 1},
-        {"split": "yes"},
-        {"max_tries": 0},
-        {"max_tries": 1.5},
-        {"max_rounds": 0},
-        {"max_rounds": "2"},
-    ],
-    ids=str,
-)
-def test_settings_of_moves_are_checked_by_name(changes):
-    (name,) = changes
-    with pytest.raises(ValueError, match=f"^{name} must be .*, got"):
-        TreeMoves(**changes)
-
-
 # Others -------------------------------------------------------------------------------
 
 

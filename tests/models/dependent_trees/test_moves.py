@@ -726,21 +726,6 @@ def test_birth_finds_the_rows_of_another_node(seed):
 # Settings -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("merge", "cosine"),
-        ("birth", 1),
-        ("max_births", 0),
-        ("birth_rows", 1),
-        ("birth_rounds", 2.5),
-    ],
-)
-def test_settings_are_checked(name, value):
-    with pytest.raises(ValueError, match=name):
-        EpochMoves(**{name: value})
-
-
 def test_births_change_sums_together_as_one_by_one(seed):
     rng, posterior = np.random.default_rng(seed), settled(seed).posterior
     state, stats = posterior.state, posterior.global_stats
