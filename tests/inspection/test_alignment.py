@@ -6,8 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.estimators import FIRST, each_class, fresh, rows_of
-from skbnp import HDP
-from skbnp.datasets import make_bars, make_hdp
+from skbnp.datasets import make_hdp
 from skbnp.inspection import align_components
 
 PHI = np.random.default_rng(0).dirichlet(np.full(60, 0.1), 5)
@@ -122,12 +121,3 @@ def test_every_estimator_is_matched_with_itself(name):
     assert_array_equal(result.pairs[:, 0], result.pairs[:, 1])
     assert_allclose(result.similarity, 1.0)
     assert len(result.to_frame()) == model.n_active_components_
-
-
-@pytest.mark.long
-def test_two_fits_of_bars_have_the_same_topics():
-    bars = make_bars(400, random_state=0)
-    first, second = (HDP(random_state=seed).fit(bars.data) for seed in (0, 1))
-    result = align_components(first, second)
-    assert len(result.pairs) == 20
-    assert result.similarity.min() > 0.98

@@ -239,31 +239,3 @@ def test_one_topic_under_two_shapes_is_one_though_no_draw_has_both():
         _, topic = matched_draws(draws, 0.99, merge_similarity)
         assert topic.shape == (4,)
         assert len(np.unique(topic)) == n_topics
-
-
-@pytest.mark.weekly
-def test_twelve_planted_signatures_are_twelve():
-    X, phi, theta = planted(0, 1500, 12, 96, (50, 300))
-    hdp = GibbsHDP(n_chains=4, max_iter=200, thin=10, random_state=0).fit(X)
-    assert max(len(sample.component_ids) for sample in hdp.samples_) > 12
-    check_consensus(consensus_components(hdp, X), phi, theta)
-
-
-@pytest.mark.weekly
-def test_ten_signatures_of_few_samples_are_nine_to_eleven(seed):
-    """Four flat ones that overlap, six of few types, in 250 samples."""
-    rng = np.random.default_rng(seed)
-    common = rng.dirichlet(np.ones(96))
-    flat = [
-        rng.dirichlet(100 * (common + own)) for own in rng.dirichlet(np.ones(96), 4)
-    ]
-    phi = np.vstack([flat, rng.dirichlet(np.full(96, 0.1), 6)])
-    shares = rng.dirichlet(np.full(10, 0.2), 250) @ phi
-    lengths = np.exp(rng.uniform(*np.log((100, 1500)), 250)).astype(int)
-    drawn = zip(lengths, shares, strict=True)
-    X = np.array([rng.multinomial(n, p) for n, p in drawn])
-    fits = [HDP(random_state=start).fit(X) for start in range(4)]
-    consensus = consensus_components(fits, X)
-    assert 9 <= consensus.n_components_ <= 11
-    result = align_components(phi, consensus.components_, min_similarity=0.9)
-    assert len(result.pairs) >= 9

@@ -8,10 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from checks.estimators import mean_field_hdp
 from checks.long import along_diagonal
-from skbnp import HDP, GibbsHDP
-from skbnp.datasets import make_bars
 from skbnp.inspection import HistoryDisplay, TopicTermsDisplay, top_terms
 
 DISPLAYS = [TopicTermsDisplay, HistoryDisplay]
@@ -118,12 +115,6 @@ def test_nothing_written_overlaps_or_is_cut_off(n_topics, length):
     assert all(box.x1 <= whole.x1 and box.y1 <= whole.y1 for box in boxes)
 
 
-def test_dollar_signs_are_terms_too(model):
-    display = TopicTermsDisplay.from_estimator(model, ["$a$", "$", "$^$", "b_c", "\\d"])
-    display.figure_.draw_without_rendering()
-    assert display.axes_[2].get_yticklabels()[0].get_text() == "$a$"
-
-
 # -- history ---------------------------------------------------------------------------
 
 
@@ -131,20 +122,6 @@ def test_dollar_signs_are_terms_too(model):
 def test_bound_is_drawn_where_it_is_known(model, x, at):
     display = HistoryDisplay.from_estimator(model, x=x)
     assert_array_equal(display.line_.get_xydata(), np.c_[at, [-2.5, -2.0]])
-
-
-def test_number_of_topics_is_drawn_at_every_step(model):
-    display = HistoryDisplay.from_estimator(model)
-    (line,) = display.twin_ax_.lines
-    assert_array_equal(line.get_xydata(), np.c_[[1, 2, 3, 4], [2, 2, 4, 3]])
-
-
-def test_log_probability_is_drawn_where_there_is_no_bound(model):
-    model.history_["log_predictive"] = model.history_.pop("elbo")
-    display = HistoryDisplay.from_estimator(model)
-    assert_array_equal(display.line_.get_xydata(), [[2, -2.5], [4, -2.0]])
-    label = "log probability of training tokens (nats per token)"
-    assert display.ax_.get_ylabel() == label
 
 
 def recorded_scores():
@@ -206,14 +183,6 @@ def test_given_axes_are_used(display, model):
     assert plt.get_fignums() == [figure.number]
 
 
-@pytest.mark.parametrize("model", [HDP, mean_field_hdp, GibbsHDP])
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_displays_show_a_fitted_model(display, model):
-    X = make_bars(60, random_state=0).data
-    drawn = display.from_estimator(model(5, max_iter=2, random_state=0).fit(X))
-    drawn.figure_.draw_without_rendering()
-
-
 @pytest.mark.parametrize("display", DISPLAYS)
 def test_unfitted_models_are_not_drawn(display, unfitted):
     with pytest.raises(NotFittedError):
@@ -225,14 +194,3 @@ def test_missing_matplotlib_says_what_to_install(display, model, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install skbnp\[plot\]"):
         display.from_estimator(model)
-
-
-@pytest.mark.parametrize("length", [6, 14])
-def test_what_bars_and_lines_are_is_not_cut_off(length):
-    display = many_topics(8, length)
-    display.totals = [0.5 * values for values in display.probabilities]
-    display.plot().figure_.draw_without_rendering()
-    labels = [panel.xaxis.label for panel in display.axes_ if panel.get_xlabel()]
-    ends = [label.get_window_extent().x1 for label in labels]
-    assert labels
-    assert max(ends) <= display.figure_.bbox.x1

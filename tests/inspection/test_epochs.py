@@ -233,15 +233,6 @@ def test_terms_stand_where_others_lead(trees):
     assert not EpochTreeDisplay.from_estimator(trees).ax_.texts
 
 
-def test_a_topic_is_drawn_without_the_trees(trees):
-    plt.close("all")
-    display = EpochTreeDisplay.from_topic(trees, int(trees.component_ids_[1]))
-    assert len(plt.get_fignums()) == 1
-    assert display.ax_.get_ylabel() == "share of rows"
-    with pytest.raises(ValueError, match="topic must be one of"):
-        EpochTreeDisplay.from_topic(trees, 10**6)
-
-
 # -- what a figure says ----------------------------------------------------------------
 
 
@@ -287,14 +278,6 @@ def test_terms_are_contrasted_with_the_parent_and_the_siblings():
         components=sp.csr_array(directions), tree=TreeView([-1, 0, 0], np.ones(3) / 3)
     )
     assert contrasted_terms(record, np.array(list("abc")), 1) == [["a"], ["b"], ["c"]]
-
-
-def test_a_key_says_what_discs_and_colours_are(trees):
-    display = EpochTreeDisplay.from_estimator(trees)
-    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert texts[0] == "10 % of rows"
-    assert {"begins", "(...): epoch of the terms"} <= set(texts)
-    assert len(texts) == len(set(texts))
 
 
 def test_bands_of_shares_fill_each_epoch(many):

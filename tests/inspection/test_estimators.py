@@ -182,20 +182,6 @@ def test_account_is_in_the_units_of_the_rows(models, name):
     assert "nan" not in text
 
 
-@every_model
-def test_histories_have_labels(models, name):
-    model, _ = models[name]
-    display = HistoryDisplay.from_estimator(model)
-    unit = "token" if takes_counts_only(model) else "row"
-    noun = "nodes" if hasattr(model, "tree_") else "topics"
-    steps = "sweeps" if hasattr(model, "samples_") else "updates"
-    assert display.ax_.get_ylabel().endswith(f"(nats per {unit})")
-    assert display.ax_.get_xlabel() == f"step ({steps})"
-    if display.twin_ax_ is not None:
-        assert display.twin_ax_.get_ylabel() == noun
-    plt.close("all")
-
-
 def test_history_of_a_stream_is_that_of_its_topics(models):
     model, X = models["HDP-online"]
     stream = fresh(model).partial_fit(X[:30]).partial_fit(X[30:])
@@ -317,8 +303,8 @@ def test_documents_of_sparse_shares_are_those_of_dense_ones(models, name):
     model.set_params(sparse_output=False)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-3, 100.0])
-@pytest.mark.parametrize("length", [5, 50, 5000])
+@pytest.mark.parametrize("scale", [1e-3, 100.0])
+@pytest.mark.parametrize("length", [5, 5000])
 def test_a_batch_of_one_topic_is_no_evidence_of_another(length, scale):
     rng = np.random.default_rng(0)
     X = np.zeros((90, 30))

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from checks.estimators import mean_field_hdp
 from checks.long import daily
 from inspection.test_displays import overlaps
-from skbnp import HDP, GibbsHDP
+from skbnp import GibbsHDP
 from skbnp.callbacks import TopicTermsMonitor
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
@@ -21,7 +21,6 @@ from skbnp.inspection import LineageDisplay
 from skbnp.inspection._displays import BLUE, GREY, VERMILION
 from skbnp.inspection._lineage import (
     ancestors,
-    arranged,
     descendants,
     history_of,
     lanes_of,
@@ -164,11 +163,6 @@ def test_descendants_are_what_the_ids_flowed_into(ids, expected):
     assert descendants(STORY, ids) == expected
 
 
-def test_lanes_stand_next_to_their_family():
-    order = [lane.id for lane in arranged(lanes_of(STORY))]
-    assert order == [1, 0, 2, 3, 4, 5]
-
-
 # Drawing ------------------------------------------------------------------------------
 
 
@@ -218,12 +212,6 @@ def test_connectors_of_one_step_do_not_lie_on_each_other():
         assert x != other or high < begin or end < low
 
 
-def test_ids_label_the_lanes():
-    display = show()
-    labels = [text.get_text() for text in display.ax_.get_yticklabels()]
-    assert labels == [str(name) for name in display.ids_]
-
-
 def written(display):
     """Terms by (step, id), a line each."""
     texts = {}
@@ -242,12 +230,6 @@ def test_terms_stand_where_they_were_recorded():
     texts = written(show(terms=terms))
     assert texts[1, 0] == "a\nb"
     assert texts[4, 2] == "e\nf"
-
-
-def test_terms_that_have_not_changed_are_not_repeated():
-    terms = {0: [(1, ["a", "b"]), (4, ["b", "a"]), (7, ["a", "c"])]}
-    texts = written(show(terms=terms))
-    assert [step for step, name in texts if name == 0] == [10, 1, 7]
 
 
 # Legible ------------------------------------------------------------------------------
@@ -333,12 +315,6 @@ def test_edits_after_the_fit_are_shown(split):
     assert_allclose(display.last_step, hdp.lineage_[-1].step)
 
 
-def test_a_model_without_moves_has_a_lane_for_each_topic(bars):
-    display = LineageDisplay.from_estimator(HDP(3, max_iter=2).fit(bars))
-    assert display.ids_ == [0, 1, 2]
-    assert display.ax_.get_legend() is None
-
-
 def test_a_topic_that_comes_back_has_a_pause():
     """1 ends; 2, born since, had its rows and ends as 1 comes back."""
     log = [
@@ -397,22 +373,6 @@ def test_terms_over_time_are_those_of_the_chain_that_is_shown(gibbs):
     }
     recorded = {(step, name) for name, r in display.terms.items() for step, _ in r}
     assert recorded == expected
-
-
-@pytest.mark.parametrize("edit", ["merge", "drop"])
-def test_edits_of_a_sample_are_shown(gibbs, edit):
-    model = copy.deepcopy(gibbs[0])
-    a, b = model.component_ids_[:2].tolist()
-    if edit == "merge":
-        model.merge_components([a, b])
-    else:
-        model.drop_components([b])
-    lineage, last_step, _ = history_of(model)
-    lanes = lanes_of(lineage)
-    assert lineage[-1] == model.lineage_[-1]
-    assert (lanes[b].end, lanes[b].target) == (30, [a] if edit == "merge" else [])
-    assert last_step == 30
-    LineageDisplay.from_estimator(model, ids=[a, b])
 
 
 def test_hundreds_of_births_at_once_show_the_heaviest():
@@ -483,16 +443,6 @@ def test_a_node_that_is_born_below_another_is_no_split():
     assert labels == ["birth"]
     row = {name: y for y, name in enumerate(display.ids_)}
     assert ("o", 2, row[2]) in markers(display)
-
-
-def test_living_nodes_of_a_tree_are_called_by_their_row():
-    model = Told([Lineage(0, "init", (), (0, 1)), Lineage(1, "birth", (0,), (0, 7))], 3)
-    model.component_ids_ = np.array([0, 7, 1])
-    model.tree_ = "a tree"
-    display = LineageDisplay.from_estimator(model)
-    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
-    assert dict(zip(display.ids_, labels, strict=True)) == {0: "0", 7: "1"}
-    assert display.ax_.get_ylabel() == "node"
 
 
 def test_topics_that_soon_ended_are_counted_and_lines_are_as_wide_as_topics():

@@ -14,10 +14,8 @@ from sklearn.pipeline import make_pipeline
 
 from checks.corpora import topic_counts
 from checks.estimators import FIRST, each_class, fresh, gives_proportions, rows_of
-from skbnp import HDP, DependentTrees, GibbsHDP, NestedCRP
-from skbnp.datasets import make_dependent_trees
+from skbnp import HDP, GibbsHDP, NestedCRP
 from skbnp.inspection import (
-    EpochTreeDisplay,
     LineageDisplay,
     TopicTermsDisplay,
     TopicTreeDisplay,
@@ -82,18 +80,6 @@ def test_names_stand_in_figures(hdp):
     texts = TopicTreeDisplay.from_estimator(tree).texts_
     assert texts[0].get_text().startswith("all of them: ")
     plt.close("all")
-
-
-def test_names_stand_in_trees_over_epochs():
-    drawn = make_dependent_trees(90, n_epochs=3, random_state=0)
-    trees = DependentTrees(random_state=0).fit(drawn.data, epochs=drawn.epochs)
-    set_topic_names(trees, {0: "root of all"})
-    display = EpochTreeDisplay.from_estimator(trees)
-    labels = [text.get_text() for text in display.ax_.get_yticklabels()]
-    assert sum("root of all: " in label for label in labels) == 1
-    row = trees.component_ids_[0]
-    ax = EpochTreeDisplay.topic(trees, row) if hasattr(EpochTreeDisplay, "topic") else 0
-    assert ax == 0 or ax.get_title() == "root of all"
 
 
 # -- how long they last ----------------------------------------------------------------

@@ -4,7 +4,6 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer
@@ -147,13 +146,3 @@ def test_what_is_not_to_be_trusted_stands_on_the_page(tmp_path):
     settled = HDP(n_components=3, random_state=0).fit(X)
     _, text = page_of(report(settled, X, tmp_path / "c"))
     assert "has not converged" not in text
-
-
-def test_texts_of_any_container_are_shown(tmp_path):
-    texts = ["sun sun rain rain sun", "oil coal oil coal coal"] * 8
-    pipeline = make_pipeline(CountVectorizer(), HDP(2, max_iter=3, random_state=0))
-    pipeline.fit(texts)
-    expected = report(pipeline, texts, tmp_path / "list.html").read_text()
-    assert "sun sun rain rain sun" in expected
-    for column in (np.array(texts), pd.Series(texts, index=range(16, 0, -1))):
-        assert report(pipeline, column, tmp_path / "one.html").read_text() == expected

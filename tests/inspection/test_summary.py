@@ -6,12 +6,11 @@ import pandas as pd
 import pytest
 from arviz_stats.base import array_stats
 from sklearn.base import clone
-from sklearn.decomposition import PCA, LatentDirichletAllocation
+from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
-from checks.estimators import criterion, each_family
 from checks.long import daily
 from skbnp import HDP, GibbsHDP, NestedCRP, StickBreakingHDP
 from skbnp.datasets import make_bars
@@ -81,11 +80,6 @@ def test_missing_facts_are_left_out(model):
     ]
 
 
-def test_bound_that_is_not_known_is_left_out(model):
-    model.elbo_ = np.nan
-    assert "bound" not in summary(model)
-
-
 def test_log_probability_is_told_where_there_is_no_bound(model):
     del model.elbo_
     model.log_predictive_ = -1.75
@@ -95,53 +89,11 @@ def test_log_probability_is_told_where_there_is_no_bound(model):
     assert f"log probability       {line}\n" in text
 
 
-@each_family
-def test_the_account_of_an_hdp_tells_what_its_fit_was_followed_by(family):
-    X = make_bars(60, random_state=0).data
-    hdp = HDP(5, variational_family=family, max_iter=3, random_state=0).fit(X)
-    name = {"collapsed": "log probability", "mean_field": "bound"}[family]
-    value = getattr(hdp, f"{criterion(hdp)}_")
-    (line,) = (line for line in summary(hdp).splitlines() if line.startswith(name))
-    assert f"  {value:.4f} nats per " in line
-    assert max(map(len, summary(hdp).splitlines())) <= 80
-
-
-def test_moves_are_told_where_the_history_has_them(model):
-    model.history_ |= {"n_splits": [0, 0, 2, 2], "n_merges": [0, 0, 0, 1]}
-    assert "2 splits, 1 merge accepted" in summary(model)
-
-
 def test_idle_topics_are_counted_but_not_printed(model):
     model.n_active_components_ = 2
     text = summary(model)
     assert "2 in use of 3 represented" in text
     assert len(rows_of_topics(text)) == 2
-
-
-def test_topics_left_out_are_summed_up(model):
-    assert "\nand 2 lighter topics, 45.0 % together\n" in summary(model, n_components=1)
-
-
-def test_number_of_terms_is_that_asked_for(model, words):
-    text = summary(model, words, n_terms=2)
-    assert rows_of_topics(text)[0].endswith("%  hail, wind")
-
-
-def test_lines_fit_a_terminal(model):
-    names = [f"a-rather-long-word-{j:020}" for j in range(5)]
-    assert max(map(len, summary(model, names).splitlines())) <= 80
-
-
-def test_terms_of_several_words_are_not_broken(model):
-    names = [f"the {j}th of several words" for j in range(5)]
-    text = summary(model, names)
-    assert all(text.count(name) == 3 for name in names)
-
-
-def test_at_most_twenty_topics_are_printed_unasked():
-    X = make_bars(50, random_state=0).data
-    lda = LatentDirichletAllocation(25, max_iter=1, random_state=0).fit(X)
-    assert len(rows_of_topics(summary(lda))) == 20
 
 
 def test_weights_without_an_attribute_are_shares_of_tokens():
@@ -218,31 +170,9 @@ def test_frames_keep_their_names(read):
     assert read(model, X=X) is not None
 
 
-def test_score_of_a_pipeline_takes_texts():
-    texts = ["sun sun rain rain sun", "oil coal oil coal coal"] * 5
-    pipeline = make_pipeline(CountVectorizer(), HDP(2, max_iter=3, random_state=0))
-    text = summary(pipeline.fit(texts), X=texts)
-    score = pipeline.score(texts)
-    assert f"{score:.4f} nats per held-out token" in text
-
-
-def test_looking_does_not_change_the_model(fitted):
-    X = make_bars(20, random_state=1).data
-    before = set(vars(fitted)), fitted.components_.copy()
-    summary(fitted, X=X)
-    assert set(vars(fitted)) == before[0]
-    np.testing.assert_array_equal(fitted.components_, before[1])
-
-
 def test_unfitted_models_have_no_account(unfitted):
     with pytest.raises(NotFittedError):
         summary(unfitted)
-
-
-def test_signed_components_are_no_topics():
-    pca = PCA(2).fit(np.random.default_rng(0).normal(size=(9, 4)))
-    with pytest.raises(TypeError, match=r"non-negative `components_`.*PCA"):
-        summary(pca)
 
 
 @pytest.mark.parametrize("name", ["n_components", "n_terms"])
@@ -298,18 +228,6 @@ def test_mixing_of_what_never_changes_is_left_out(chains):
     assert "topics" not in facts["R-hat"] + facts["bulk ESS"]
 
 
-def test_mixing_of_few_sweeps_is_left_out(sampler):
-    assert not {"R-hat", "bulk ESS"} & facts_of(summary(sampler)).keys()
-
-
-def test_a_single_chain_is_not_counted(chains):
-    chains.history_ = {name: values[::2] for name, values in chains.history_.items()}
-    facts = facts_of(summary(chains))
-    assert facts["fit"] == "20 sweeps, 4 samples, 5.0 seconds"
-    assert facts["sample shown"] == "3 topics; sweep 8"
-    assert "R-hat" in facts
-
-
 def test_large_topics_are_those_of_all_kept_samples():
     X = make_bars(100, side=3, random_state=0).data
     gibbs = GibbsHDP(8, max_iter=20, thin=2, random_state=0).fit(X)
@@ -317,30 +235,6 @@ def test_large_topics_are_those_of_all_kept_samples():
     counts = {int((row >= 0.01 * row.sum()).sum()) for row in tokens}
     words = facts_of(summary(gibbs))["large topics"].split(",")[0].split(" to ")
     assert {int(word) for word in words} == {min(counts), max(counts)}
-
-
-def test_idle_topics_of_a_sample_are_counted(chains):
-    chains.n_active_components_ = 2
-    assert "3 topics, 2 in use; sweep 8" in facts_of(summary(chains))["sample shown"]
-
-
-def test_moves_that_never_happened_are_left_out(chains):
-    chains.history_ |= {"n_splits": [0] * 40, "n_merges": [0] * 40}
-    assert "moves" not in facts_of(summary(chains))
-
-
-def test_a_sampler_without_a_sweep_has_an_account(sampler):
-    sampler.history_ = {name: [] for name in sampler.history_}
-    assert facts_of(summary(sampler))["fit"] == "0 sweeps, 4 samples"
-
-
-@pytest.mark.parametrize("n_chains", [1, 3])
-def test_account_of_a_fitted_sampler_fits_a_terminal(n_chains):
-    X = make_bars(60, side=3, n_words=30, random_state=0).data
-    gibbs = GibbsHDP(5, max_iter=20, thin=2, n_chains=n_chains, random_state=0).fit(X)
-    text = summary(gibbs)
-    assert max(map(len, text.splitlines())) <= 80
-    assert "R-hat" in facts_of(text)
 
 
 @pytest.mark.parametrize(
@@ -355,14 +249,6 @@ def test_account_of_a_fitted_sampler_fits_a_terminal(n_chains):
 )
 def test_quantiles_are_the_smallest_values_that_hold_their_share(posterior, expected):
     assert quantiles(posterior, (0.05, 0.5, 0.95)) == expected
-
-
-def test_quantiles_are_those_of_the_sweeps():
-    values = np.random.default_rng(0).integers(100, 160, 400)
-    numbers, counts = np.unique(values, return_counts=True)
-    posterior = dict(zip(numbers.tolist(), (counts / 400).tolist(), strict=True))
-    expected = np.quantile(values, (0.05, 0.5, 0.95), method="inverted_cdf")
-    assert quantiles(posterior, (0.05, 0.5, 0.95)) == expected.tolist()
 
 
 # -- what is of use --------------------------------------------------------------------
@@ -435,15 +321,6 @@ def test_texts_stand_for_themselves():
         tuple(texts),
     ):
         assert summary(pipeline, X=column) == text
-
-
-def test_marks_of_a_summary_are_those_of_all_terminals():
-    texts = ["sun rain " * 20, "oil coal " * 20] * 5
-    pipeline = make_pipeline(CountVectorizer(), HDP(2, max_iter=3, random_state=0))
-    text = summary(pipeline.fit(texts), X=texts)
-    assert '..."' in text
-    assert text.isascii()
-    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_what_to_do_next_follows_from_what_is_missing(model, chains):

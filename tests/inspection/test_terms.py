@@ -1,5 +1,4 @@
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
@@ -7,12 +6,10 @@ from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import (
     CountVectorizer,
-    HashingVectorizer,
     TfidfTransformer,
 )
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -54,28 +51,8 @@ def test_ties_are_in_the_order_of_columns(model, words):
     assert top_terms(model, words, n=4)[1] == ["snow", "sun", "rain", "wind"]
 
 
-def test_terms_end_with_the_vocabulary(model, words):
-    assert top_terms(model, words)[2] == words[::-1]
-
-
-def test_terms_are_python_strings(model, words):
-    assert type(top_terms(model, np.array(words))[0][0]) is str
-
-
 def test_columns_without_names_are_called_columns(model):
     assert top_terms(model, n=2)[0] == ["column 0", "column 1"]
-
-
-def test_names_default_to_those_seen_in_fit(topic_model):
-    X = pd.DataFrame([[9, 0, 0], [0, 5, 4]] * 9, columns=["sun", "oil", "coal"])
-    terms = top_terms(topic_model.fit(X), n=1)
-    assert sorted(terms) == [["oil"], ["sun"]]
-
-
-def test_names_given_win_over_those_of_a_pipeline(topic_model):
-    pipeline = make_pipeline(CountVectorizer(), topic_model).fit(TEXTS)
-    terms = top_terms(pipeline, ["COAL", "OIL", "RAIN", "SUN"], n=2)
-    assert sorted(terms) == [["COAL", "OIL"], ["SUN", "RAIN"]]
 
 
 @pytest.mark.parametrize(
@@ -96,32 +73,9 @@ def test_pipelines_know_their_vocabulary(steps, topic_model):
     assert sorted(top_terms(pipeline, n=2)) == TOPICS
 
 
-def test_selected_columns_keep_their_names(topic_model):
-    everywhere = [text + " the" for text in TEXTS]
-    pipeline = make_pipeline(CountVectorizer(), VarianceThreshold(), topic_model)
-    assert sorted(top_terms(pipeline.fit(everywhere), n=2)) == TOPICS
-
-
-def test_hashed_columns_are_numbered(topic_model):
-    hashing = HashingVectorizer(n_features=4, alternate_sign=False, norm=None)
-    terms = top_terms(make_pipeline(hashing, topic_model).fit(TEXTS), n=4)
-    assert sorted(terms[0]) == [f"column {j}" for j in range(4)]
-
-
-def test_a_search_shows_what_it_found():
-    pipeline = make_pipeline(CountVectorizer(), HDP(n_components=2, random_state=0))
-    search = GridSearchCV(pipeline, {"hdp__max_iter": [10]}, cv=2).fit(TEXTS)
-    assert top_terms(search) == top_terms(search.best_estimator_)
-
-
 def test_unfitted_models_have_no_terms(unfitted):
     with pytest.raises(NotFittedError):
         top_terms(unfitted)
-
-
-def test_unfitted_pipelines_have_no_terms(topic_model):
-    with pytest.raises(NotFittedError):
-        top_terms(make_pipeline(CountVectorizer(), topic_model))
 
 
 def test_a_model_without_components_is_named():
@@ -179,23 +133,6 @@ def test_documents_of_a_pipeline_are_texts(topic_model):
     coal = top_terms(pipeline, n=1).index(["coal"])
     documents = top_documents(pipeline, ["sun rain", "coal oil coal coal"], n=1)
     assert documents[coal] == 1
-
-
-@pytest.mark.parametrize("container", ["pandas", "polars"])
-def test_documents_do_not_depend_on_the_output_container(topic_model, container):
-    plain = top_documents(topic_model.fit(X), X)
-    framed = top_documents(topic_model.set_output(transform=container), X)
-    assert_array_equal(plain, framed)
-
-
-def test_unfitted_models_have_no_documents(unfitted):
-    with pytest.raises(NotFittedError):
-        top_documents(unfitted, X)
-
-
-def test_number_of_documents_is_positive(model):
-    with pytest.raises(ValueError, match="'n' parameter of top_documents"):
-        top_documents(model, X, n=0)
 
 
 def test_a_pipeline_that_ends_in_a_classifier_is_cut_to_its_topics():

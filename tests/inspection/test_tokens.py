@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from checks.corpora import topic_counts
 from checks.estimators import FIRST, fresh, is_tree, takes_counts_only
 from checks.long import daily
-from skbnp import HDP, DependentTrees, GibbsHDP
+from skbnp import HDP, GibbsHDP
 from skbnp.inspection import TopicText, token_topics, topics_to_frame
 
 KINDS = {name: e for name, e in FIRST.items() if takes_counts_only(e)}
@@ -120,19 +120,6 @@ def test_blocks_of_documents_change_nothing(X, monkeypatch):
     parts = token_topics(model, X)
     assert_array_equal(parts.topics, whole.topics)
     assert_allclose(parts.tokens, whole.tokens, atol=1e-4)
-
-
-def test_no_document_has_no_entry(X):
-    model = HDP(n_components=4, random_state=0).fit(X)
-    tokens = token_topics(model, np.zeros((2, 24)))
-    assert len(tokens.tokens) == 0
-    assert_allclose(tokens.doc_topic_distr(), model.transform(np.zeros((2, 24))))
-
-
-def test_directions_are_refused(X):
-    trees = DependentTrees(max_iter=2, random_state=0).fit(X)
-    with pytest.raises(TypeError, match="has directions: `apply`"):
-        token_topics(trees, X)
 
 
 # -- texts -----------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """The figure of a tree of topics: what stands where, and that it can be read."""
 
-import re
 from itertools import combinations
 
 import matplotlib.pyplot as plt
@@ -8,13 +7,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.pipeline import make_pipeline
 
 from checks.long import daily
 from inspection.test_displays import overlaps
 from skbnp.inspection import TopicTreeDisplay
 from skbnp.inspection._displays import FONT
+from skbnp.inspection._trees import tidy
 from skbnp.trees import Tree, TreeView
 
 RNG = np.random.default_rng(3)
@@ -151,30 +149,6 @@ def test_nodes_left_out_are_counted(model, kwargs):
     check_legible(display)
 
 
-def test_names_come_from_the_caller_or_the_pipeline(model):
-    named = [f"word{j}" for j in range(model.n_features_in_)]
-    display = TopicTreeDisplay.from_estimator(
-        model, named, n_terms=1, fold_chains=False
-    )
-    best = model.components_.argmax(axis=1)
-    texts = [text.get_text() for text in display.texts_]
-    assert texts == [f"{i}: word{best[i]}" for i in range(50)]
-    # Words of one length are in the order of their numbers.
-    vectorizer = CountVectorizer().fit([" ".join(f"w{j:03d}" for j in range(300))])
-    display = TopicTreeDisplay.from_estimator(
-        make_pipeline(vectorizer, model), n_terms=1, fold_chains=False
-    )
-    texts = [text.get_text() for text in display.texts_]
-    assert texts == [f"{i}: w{best[i]:03d}" for i in range(50)]
-
-
-def test_topics_that_are_no_distributions_are_read_from_components():
-    model = FakeTreeModel(SHAPES["star"]).fit()
-    model.components_ = model.components_ * 7.0
-    display = TopicTreeDisplay.from_estimator(model, n_terms=1, fold_chains=False)
-    assert [t.get_text().split(": ")[1][:2] for t in display.texts_[:2]] == ["0a", "1a"]
-
-
 # Legible ------------------------------------------------------------------------------
 
 
@@ -220,13 +194,6 @@ def test_a_node_and_its_only_child_are_one():
     check_legible(display.plot())
 
 
-def test_nodes_without_terms_are_not_named_in_a_chain():
-    tree = TreeView(np.arange(-1, 9), np.ones(10), in_use=np.arange(10) % 3 == 0)
-    display = TopicTreeDisplay(tree=tree, terms=[["a"]] * 10).plot()
-    (text,) = (text.get_text() for text in display.texts_)
-    assert re.findall(r"\d", text) == ["0", "3", "9"]
-
-
 @pytest.mark.parametrize("max_leaves", [1, 7, 20])
 def test_no_more_leaves_are_drawn_than_asked(max_leaves):
     rng = np.random.default_rng(0)
@@ -239,3 +206,45 @@ def test_no_more_leaves_are_drawn_than_asked(max_leaves):
     assert display.texts_[0].get_text() == f"0: a ({80 - max_leaves} more)"
     assert len(display.plot().nodes_) == 51
     assert len(display.plot(max_leaves=None).nodes_) == 81
+
+
+def random_parents(n_nodes, seed):
+    rng = np.random.default_rng(seed)
+    reach = int(rng.integers(1, 30))
+    return [-1, *(int(rng.integers(max(0, i - reach), i)) for i in range(1, n_nodes))]
+
+
+def depths(parent):
+    result = [0]
+    for above in parent[1:]:
+        result.append(result[above] + 1)
+    return np.array(result)
+
+
+def in_order(parent):
+    """Rows depth first."""
+    order, stack = [], [0]
+    while stack:
+        order.append(stack.pop())
+        children = [i for i, above in enumerate(parent) if above == order[-1]]
+        stack.extend(reversed(children))
+    return order
+
+
+def test_neighbours_stand_in_order_at_least_one_apart():
+    for seed in range(100):
+        parent = random_parents(2 + seed % 60, seed)
+        place, depth = tidy(parent), depths(parent)
+        for level in range(depth.max() + 1):
+            row = [place[i] for i in in_order(parent) if depth[i] == level]
+            assert (np.diff(row) > 1 - 1e-9).all(), seed
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parents_stand_amid_their_children(seed):
+    parent = random_parents(40, seed)
+    place = tidy(parent)
+    assert place.min() == 0.0
+    for i in set(parent[1:]):
+        children = place[np.array(parent) == i]
+        assert place[i] == pytest.approx((children[0] + children[-1]) / 2)
