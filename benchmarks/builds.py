@@ -15,8 +15,8 @@ from pathlib import Path
 import common  # before NumPy: it pins the threads
 import numpy as np
 
-import skbnp.models.hdp.collapsed_local as collapsed
 import skbnp.models.hdp.fold_in as fold_in
+import skbnp.models.hdp.local as collapsed
 import skbnp.models.hdp.local as mean_field
 from skbnp import HDP
 

@@ -23,7 +23,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop, StepInput, Visit
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.models.hdp.collapsed_local import MAX_ITER, TOL, CollapsedStep
+from skbnp.models.hdp.local import MAX_ITER, TOL, CollapsedStep
 from skbnp.rows.batch import Batch
 
 CHOICE = ("ap", "kos", "docstrings", "bbc_tech")

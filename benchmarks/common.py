@@ -27,9 +27,9 @@ from skbnp.metrics import (
     held_out_log_likelihood,
     split_tokens,
 )
-from skbnp.models.hdp.prediction import MixturePredictor
-from skbnp.models.nested_crp.prediction import PathPredictor
-from skbnp.rows.tokens import Tokens
+from skbnp.models.hdp.fold_in import MixturePredictor
+from skbnp.models.nested_crp.local import PathPredictor
+from skbnp.rows.batch import Tokens
 from skbnp.utils.random import draw_seed_entropy
 
 RESULTS = Path(__file__).parent / "results"

@@ -27,10 +27,9 @@ from corpora import load
 from distributed import Client
 
 import skbnp
-from skbnp.dask import HDP, _sessions
-from skbnp.dask._pool import Presence
-from skbnp.dask._sites import Site
-from skbnp.models.hdp import shard_schedules
+from skbnp.dask import HDP, _base
+from skbnp.dask._shards import Presence, Site
+from skbnp.models.hdp import shards
 
 FAMILIES = ("collapsed", "mean_field")
 
@@ -56,7 +55,7 @@ def quality(options):
             for n_rounds in (0, *options.rounds):
                 for seed in options.seeds:
                     settings = {"variational_family": family, "random_state": seed}
-                    shard_schedules.MOST_ROUNDS, kind, X = (
+                    shards.MOST_ROUNDS, kind, X = (
                         n_rounds,
                         HDP,
                         blocks(train, 8),
@@ -117,7 +116,7 @@ def measured(X, n_workers, n_passes, **settings):
     pool = SitePool(n_workers)
     client = mock.create_autospec(Client, instance=True)
     client.asynchronous, client.status = False, "running"
-    with mock.patch.object(_sessions, "ClientPool", return_value=pool):
+    with mock.patch.object(_base, "ClientPool", return_value=pool):
         hdp = HDP(client=client, split_merge=False, tol=0.0, random_state=0, **settings)
         begin = time.process_time()
         hdp.set_params(max_iter=n_passes, timeout=1e9).fit(X)

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from common import load_corpus
 from distributed import Client, LocalCluster
 
-from skbnp.dask import DependentTrees, _sessions
+from skbnp.dask import DependentTrees, _base
 from skbnp.dask._inputs import blocks_of
 from skbnp.dask._shards import WorkerShards
 from skbnp.inference.shards import Broadcast
@@ -188,7 +188,7 @@ def measure_messages():
     for n_workers in (1, 2, 4):
         with cluster_of(n_workers) as cluster, Client(cluster) as client:
             blocks = blocks_of([sp.csr_array((2, 3))] * 16)
-            session = _sessions.WorkerSession(client, blocks, rows_of_all, 60.0)
+            session = _base.WorkerSession(client, blocks, rows_of_all, 60.0)
             shards = session.shards(0, map, is_lasting=False)
             numbers, call, sent = range(16), [], []
             for _ in range(20):
@@ -311,7 +311,7 @@ def main():
     if options.files:
         print_peak(options.files * options.copies, options.nodes)
         return
-    _sessions.WorkerShards = CountedShards
+    _base.WorkerShards = CountedShards
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if {"bytes", "seconds", "memory"} & set(options.what):

@@ -34,14 +34,14 @@ from sklearn.metrics import adjusted_rand_score
 
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
-from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio, log_normaliser
+from skbnp.distributions import inverse_bessel_ratio, log_normaliser
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.metrics import plug_in_gain
-from skbnp.models.dependent_trees.directions import log_normaliser_gain
-from skbnp.models.dependent_trees.moves import attachments
-from skbnp.models.dependent_trees.moves.structure import TreeEdits
-from skbnp.models.dependent_trees.start import spherical_kmeans
+from skbnp.models.dependent_trees import attachments
+from skbnp.models.dependent_trees.state import log_normaliser_gain
+from skbnp.models.dependent_trees.structure import TreeEdits
+from skbnp.models.dependent_trees.updates import spherical_kmeans
 
 #: What follows merges that gain too little by themselves.
 FOLLOWING = {(TreeEdits, "_attachments_near"): []}

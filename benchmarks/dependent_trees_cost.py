@@ -29,10 +29,9 @@ from scipy.optimize import nnls
 from skbnp import DependentTrees
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.models.dependent_trees import local
-from skbnp.models.dependent_trees.moves import structure
-from skbnp.models.dependent_trees.moves.birth_targets import LEAST_BIRTHS
-from skbnp.models.dependent_trees.start import nearest_centres, start_tree
+from skbnp.models.dependent_trees import local, structure
+from skbnp.models.dependent_trees.structure import LEAST_BIRTHS
+from skbnp.models.dependent_trees.updates import nearest_centres, start_tree
 
 #: Rows, nodes, words; the last is predicted.
 CASES = [

@@ -15,7 +15,7 @@ import numpy as np
 from sweep import Case, Fit, fitted, main
 
 from skbnp import HDP, reduce_topics
-from skbnp.components import topic_path
+from skbnp.components import topic_groups
 from skbnp.metrics import topic_coherence, topic_diversity
 from skbnp.utils.fitted import token_shares
 
@@ -34,12 +34,12 @@ def documents(corpus):
 
 def with_settings(estimator, n, **settings):
     """Reduce topics by other constants."""
-    usual = {name: getattr(topic_path, name) for name in settings}
-    vars(topic_path).update(settings)
+    usual = {name: getattr(topic_groups, name) for name in settings}
+    vars(topic_groups).update(settings)
     try:
         return reduce_topics(estimator, n)
     finally:
-        vars(topic_path).update(usual)
+        vars(topic_groups).update(usual)
 
 
 def merged_at_random(estimator, n, seed=0):

@@ -21,9 +21,9 @@ from corpora import load
 
 from skbnp import GibbsHDP
 from skbnp.metrics import split_tokens
-from skbnp.models.hdp.prediction import FixedTopics
+from skbnp.models.hdp.fold_in import FixedTopics
+from skbnp.models.hdp_franchise.chain import propose_moves
 from skbnp.models.hdp_franchise.model import Seating
-from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
 
 
 def show(row):

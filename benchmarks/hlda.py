@@ -3,9 +3,8 @@
 import numpy as np
 import tomotopy
 
-from skbnp.models.nested_crp_walks.model import Paths, Walks
-from skbnp.models.nested_crp_walks.sample import NestedSample
-from skbnp.rows.tokens import Tokens
+from skbnp.models.nested_crp_walks import NestedSample, Paths, Walks
+from skbnp.rows.batch import Tokens
 
 
 class Tomotopy:

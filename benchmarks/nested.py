@@ -22,8 +22,12 @@ from sklearn.metrics import adjusted_rand_score
 from skbnp import GibbsNestedCRP, NestedCRP
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.datasets import make_tree
-from skbnp.models.nested_crp_walks.chain import NestedChain, NestedStart, NestedState
-from skbnp.models.nested_crp_walks.model import NestedPriors
+from skbnp.models.nested_crp_walks import (
+    NestedChain,
+    NestedPriors,
+    NestedStart,
+    NestedState,
+)
 
 LEVELS = (50.0, 20.0, 10.0)
 

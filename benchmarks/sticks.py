@@ -19,7 +19,7 @@ from skbnp import StickBreakingHDP
 from skbnp.components.word_topics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop, StepInput
-from skbnp.models.hdp_sticks.local import TableStep
+from skbnp.models.hdp_sticks import TableStep
 from skbnp.rows.batch import Batch
 
 logging.getLogger("gensim").setLevel(logging.ERROR)

@@ -28,7 +28,7 @@ from skbnp.estimators import SplitMerge
 from skbnp.metrics import topic_coherence, topic_diversity
 from skbnp.models.hdp import held_out_trials
 from skbnp.models.hdp.stream_trials import PausedTrials
-from skbnp.rows.tokens import Tokens
+from skbnp.rows.batch import Tokens
 
 # -- what is recorded of a fit ---------------------------------------------------------
 

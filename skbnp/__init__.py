@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         reduce_topics,
     )
     from skbnp.saving import load, save
-    from skbnp.utils.versions import show_versions
+    from skbnp.utils.lazy import show_versions
 
 __all__ = [
     "HDP",
@@ -46,7 +46,7 @@ _SUBMODULES = {"callbacks", "datasets", "inspection", "metrics", "trees"}
 _ELSEWHERE = {
     "load": "skbnp.saving",
     "save": "skbnp.saving",
-    "show_versions": "skbnp.utils.versions",
+    "show_versions": "skbnp.utils.lazy",
 }
 
 

@@ -13,7 +13,7 @@ from sklearn.utils import get_tags
 
 from skbnp.metrics import document_completion_score
 from skbnp.utils.archive import FitFile
-from skbnp.utils.ordering import largest
+from skbnp.utils.arrays import largest
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted
 

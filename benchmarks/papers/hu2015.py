@@ -28,7 +28,7 @@ from skbnp import DependentTrees, GibbsDependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import EpochMoves
 from skbnp.inspection import EpochTreeDisplay, top_terms
-from skbnp.models.dependent_trees.start import spherical_kmeans
+from skbnp.models.dependent_trees.updates import spherical_kmeans
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

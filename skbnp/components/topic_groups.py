@@ -10,17 +10,202 @@ both groups.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import average
-from scipy.special import gammaln
+from scipy.optimize import minimize_scalar
+from scipy.special import gammaln, psi, xlogy
 
-from skbnp.components.topic_evidence import Evidence, Moments, TopicCounts
+from skbnp.kernels._special import log_gamma
 from skbnp.kernels._topic_groups import merge_gains, rising_sums
+from skbnp.utils.arrays import one_blas_thread
+from skbnp.utils.fitted import normalised_rows
 from skbnp.utils.typing import Array, Ints, Ints32
+
+# Evidence for groups of topics, from documents' expected counts of topics.
+#
+# Symbols: N_jk expected tokens of topic k in document j, N_j all of the document, N_jg
+# those of the topics of group g; b_k weights of topics, b_g their sum in a group. Given
+# a partition, the tokens of a document fall on groups by a Dirichlet distribution, and
+# those of a group on its topics by another,
+#
+#     Dir(A0 b_1, A0 b_2, ...),    Dir(A1 b_k / b_g: k in g).
+#
+# The logarithm of a rising factorial of an expected count is taken as if the count were
+# Poisson, zero with probability 1 - P, and at its mean otherwise,
+#
+#     r(x, N) = P [lnG(x + N / P) - lnG(x)],    P = 1 - exp(-N),
+#
+# so that the log evidence of all documents is
+#
+#     F = sum_j { sum_g r(A0 b_g, N_jg) - r(A0, N_j)
+#                 + sum_g [ sum_(k in g) r(A1 b_k / b_g, N_jk) - r(A1, N_jg) ] }.
+#
+# A group of one topic adds nothing to the second line. One group with A1 = A, and a
+# group for each topic with A0 = A, are the same model, no groups at all; weights b_k
+# are those for which that has the most evidence.
+
+
+#: Where concentrations are looked for, and the error of their logarithms.
+LOWEST, HIGHEST, LOG_TOL = 1e-3, 1e4, 1e-6
+#: Rounds in which weights of topics are found, and their change at the end.
+MAX_FLAT_ROUNDS, WEIGHT_TOL = 50, 1e-5
+
+
+class Moments(NamedTuple):
+    """Mean of a Poisson count given that it is positive, and that probability."""
+
+    means: Array  # N / P
+    some: Array  # P
+
+    @classmethod
+    def of(cls, tokens: Array) -> "Moments":
+        """Return the moments for expected tokens > 0."""
+        some = -np.expm1(-tokens)
+        return cls(tokens / some, some)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCounts:
+    """Expected tokens of topics in documents, each topic with some; topic weights."""
+
+    by_doc: sp.csr_array  # (n_docs, K) N, entries > 0
+    by_topic: sp.csc_array  # the same, documents ascending
+    weights: Array  # (K,) b
+
+    @classmethod
+    def of(cls, counts: sp.csr_array) -> "TopicCounts":
+        """Return the counts N, with the weights of the most evidence for no groups.
+
+        As in the fixed point of `CollapsedHDP`, b_k is proportional to expected tables.
+        """
+        counts = sp.csr_array(counts, dtype=np.float64)
+        indices, indptr = (
+            a.astype(np.int32, copy=False) for a in (counts.indices, counts.indptr)
+        )
+        counts = sp.csr_array((counts.data, indices, indptr), counts.shape)
+        means, some = Moments.of(counts.data)
+        totals = Moments.of(_row_sums(counts))
+        weights = np.asarray(counts.sum(axis=0)).ravel()
+        weights, alpha = weights / weights.sum(), 1.0
+        for _ in range(MAX_FLAT_ROUNDS):
+            before, at = weights, alpha * weights[counts.indices]
+            # psi(x) is about -1/x where x is small: psi(x) = psi(x + 1) - 1 / x.
+            high, low = np.split(_digamma(np.concatenate([at + means, at + 1.0])), 2)
+            tables = some * (1.0 + at * (high - low))
+            growth = totals.some @ (psi(alpha + totals.means) - psi(alpha))
+            alpha = np.clip(tables.sum() / growth, LOWEST, HIGHEST)
+            weights = np.bincount(counts.indices, tables, counts.shape[1])
+            weights = weights / weights.sum()
+            if np.abs(weights - before).sum() < WEIGHT_TOL:
+                break
+        by_topic = sp.csc_array(counts)
+        by_topic.sort_indices()
+        return cls(counts, by_topic, weights)
+
+    @property
+    def n_docs(self) -> int:
+        """Number of documents."""
+        return self.by_doc.shape[0]
+
+    @property
+    def n_topics(self) -> int:
+        """Number of topics."""
+        return len(self.weights)
+
+    def of_topic(self, k: int) -> tuple[Ints32, Array]:
+        """Return the documents with tokens of a topic, and N_jk."""
+        part = slice(*self.by_topic.indptr[k : k + 2])
+        return self.by_topic.indices[part], self.by_topic.data[part]
+
+
+def _row_sums(counts: sp.csr_array) -> Array:
+    sums = np.asarray(counts.sum(axis=1)).ravel()
+    return sums[sums > 0.0]
+
+
+def _digamma(x: Array) -> Array:
+    """Digamma function of an array, as kernels compute it."""
+    values = np.empty_like(x)
+    log_gamma(x, np.empty_like(x), values)
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Log evidence F of a partition of topics at its best concentrations."""
+
+    labels: Ints32  # (K,) groups, without gaps
+    outer: float  # A0
+    inner: float  # A1; that of all topics where no group has two
+    value: float  # F, nats
+
+    @classmethod
+    def of(cls, counts: TopicCounts, labels: NDArray) -> "Evidence":
+        """Maximise F over A0 and A1, of which it is a sum of separate functions."""
+        labels = np.unique(labels, return_inverse=True)[1].astype(np.int32)
+        sizes = np.bincount(labels)
+        shares = np.bincount(labels, counts.weights)
+        tokens, topics = counts.by_doc.data, counts.by_doc.indices
+        at = counts.by_doc.indptr
+        groups = sp.csr_array((tokens, labels[topics], at), (counts.n_docs, len(sizes)))
+        groups = groups.copy()
+        groups.sum_duplicates()
+        whole = Concentration.of(
+            shares[groups.indices], groups.data, _row_sums(counts.by_doc)
+        )
+        outer, value = whole.best()
+        many, more = sizes[labels[topics]] > 1, 0.0
+        inner = outer
+        if many.any():
+            ratios = (counts.weights / shares[labels])[topics[many]]
+            of_groups = groups.data[sizes[groups.indices] > 1]
+            inner, more = Concentration.of(ratios, tokens[many], of_groups).best()
+        return cls(labels, outer, inner, value + more)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return int(self.labels.max()) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Concentration:
+    """sum_i r(A s_i, n_i) - sum_i r(A, m_i), a function of A."""
+
+    shares: Array  # s
+    tokens: Moments  # n
+    totals: Moments  # m
+
+    @classmethod
+    def of(cls, shares: Array, tokens: Array, totals: Array) -> "Concentration":
+        """Return the function of A for expected tokens."""
+        return cls(shares, Moments.of(tokens), Moments.of(totals))
+
+    def __call__(self, concentration: float) -> float:
+        """Value of the function at a concentration, in nats."""
+        bases, sums = concentration * self.shares, np.zeros(1)
+        rising_sums(*self.totals, np.array([concentration]), sums)
+        x = np.concatenate([bases + self.tokens.means, bases])
+        log_gammas = np.empty_like(x)
+        log_gamma(x, log_gammas, np.empty_like(x))
+        high, low = np.split(log_gammas, 2)
+        return float(self.tokens.some @ (high - low) - sums[0])
+
+    def best(self) -> tuple[float, float]:
+        """Return the best concentration A, and the value there in nats."""
+        result = minimize_scalar(
+            lambda log_a: -self(np.exp(log_a)),
+            bounds=np.log([LOWEST, HIGHEST]),
+            method="bounded",
+            options={"xatol": LOG_TOL},
+        )
+        return float(np.exp(result.x)), float(-result.fun)
+
 
 _NONE = np.zeros(0, dtype=np.int32)
 #: Relative error of what is read from tables.
@@ -386,3 +571,185 @@ def linkage(counts: TopicCounts, evidence: Evidence) -> tuple[Array, Array]:
         tree[row] = *sorted((names[g], names[h])), heights[row], sizes[g]
         names[g] = n + row
     return tree, gains
+
+
+# A path of merges from all topics to one, chosen by the evidence of their words.
+#
+# Topics are counts n_kw of words, of a vocabulary of V, under Dir(eta). With N_k the
+# sums of the counts, the log evidence of the words of a topic is
+#
+#     E(n) = sum_w [lnG(eta + n_w) - lnG(eta)] - lnG(V eta + N) + lnG(V eta),
+#
+# and a merge of topics a and b loses E(a) + E(b) - E(a + b) nats.
+#
+# The cheapest of some candidate pairs is merged: the `N_NEAREST` of each topic by the
+# affinity of Bhattacharyya, sum_w sqrt(p_aw p_bw), with losses by the formula.
+# (Candidates by an estimate of the loss are worse: a light topic is cheap to merge with
+# anything, and all would list the lightest.) A topic that was merged lists candidates
+# afresh.
+#
+# Early merges are chosen without regard to late ones. So the path is made twice: at
+# `N_GROUPS` the first one gives groups, between which single topics move while that
+# raises the evidence; the second one merges within these groups, then the groups.
+#
+# What users see of a merge is the mutual information of words with topics that it
+# loses, I(a) + I(b) - I(a + b), I(n) = sum_w n_w log n_w - N log N. It is the loss of
+# evidence by the frequencies of words in the place of a prior.
+
+
+# Measured in `benchmarks/results/fewer_topics.md`.
+#: Dirichlet parameter of words, eta. By a much smaller one many topics join one of all
+#: that is left; by information alone weights are more equal, and topics less coherent.
+PRIOR = 0.1
+#: Candidates of a topic.
+N_NEAREST = 15
+#: Groups between which topics move, and passes over all topics.
+N_GROUPS, MAX_PATH_PASSES = 20, 3
+
+
+class MergePath(NamedTuple):
+    """Merges in turn, and what each loses."""
+
+    pairs: Ints  # (n, 2) rows of topics: the one that ends, the one that it joins
+    losses: Array  # (n,) information, nats
+
+
+def merge_path(counts: Array, is_known: NDArray) -> MergePath:
+    """Merge topics, (K, n_words), until no pair is left that may merge.
+
+    The heavier of two topics goes on, the first of equals. Known topics go on, and do
+    not merge with each other.
+    """
+    one = np.zeros(len(counts), dtype=np.intp)
+    with one_blas_thread():
+        groups = Topics(counts, is_known).merge_within(one, N_GROUPS)
+        topics = Topics(counts, is_known)
+        topics.merge_within(exchanged(counts, groups, is_known))
+        topics.merge_within(one)
+    pairs = np.array(topics.pairs, dtype=np.intp).reshape(-1, 2)
+    return MergePath(pairs, information_lost(counts, pairs))
+
+
+def information_lost(counts: Array, pairs: Ints) -> Array:
+    """Information that merges lose in turn, (n,), nats."""
+    counts, losses = counts.copy(), np.empty(len(pairs))
+    for place, (source, target) in enumerate(pairs.tolist()):
+        parts = [counts[source], counts[target], counts[source] + counts[target]]
+        values = [xlogy(n, n).sum() - xlogy(n.sum(), n.sum()) for n in parts]
+        losses[place] = max(values[0] + values[1] - values[2], 0.0)
+        counts[target] = parts[2]
+    return losses
+
+
+class Counts:
+    """Counts of topics, (K, n_words), that change in place, and losses of merges."""
+
+    def __init__(self, values: Array):
+        """Copy counts."""
+        self.values, self.tokens = values.copy(), values.sum(axis=1)
+        self.growths = growth(PRIOR, values)
+
+    def add(self, row: int, topic: Array) -> None:
+        """Add counts, or subtract them, which leaves rounding errors of either sign."""
+        self.values[row] = np.maximum(self.values[row] + topic, 0.0)
+        self.tokens[row] = self.values[row].sum()
+        self.growths[row] = growth(PRIOR, self.values[row])
+
+    def losses(self, topic: Array, rows: Ints) -> Array:
+        """Evidence that merges of a topic, (n_words,), with some rows lose, nats."""
+        words = np.flatnonzero(topic)  # of others the terms cancel
+        own = topic[words]
+        result = self.growths[rows][:, words].sum(axis=1)
+        result -= growth(PRIOR, own + self.values[rows][:, words]).sum(axis=1)
+        result += growth(PRIOR, own).sum()
+        n, prior = self.tokens[rows], len(topic) * PRIOR
+        result += gammaln(prior + n + own.sum()) - gammaln(prior + n)
+        return result - gammaln(prior + own.sum()) + gammaln(prior)
+
+
+def growth(prior: float, counts: Array) -> Array:
+    """Log rising factorial of a prior, lnG(prior + n) - lnG(prior), of each count."""
+    raised = prior + counts.ravel()
+    result = np.empty_like(raised)
+    log_gamma(raised, result, np.empty_like(raised))
+    return (result - gammaln(prior)).reshape(counts.shape)
+
+
+def roots_of(counts: Array) -> Array:
+    """Square roots of the shares of words in topics; zeros in one without tokens."""
+    return np.sqrt(normalised_rows(counts, instead=0.0))
+
+
+class Topics:
+    """Topics that merge, and the merges so far."""
+
+    def __init__(self, counts: Array, is_known: NDArray):
+        """Copy counts, (K, n_words)."""
+        self.counts, self.is_known = Counts(counts), is_known
+        self.is_alive = np.ones(len(counts), dtype=bool)
+        self.pairs = list[tuple[int, int]]()
+        self.roots = roots_of(counts).astype(np.float32)
+
+    def merge_within(self, groups: Ints, n: int = 1) -> Ints:
+        """Merge topics of one group in turn while more than `n` topics are left.
+
+        Returns the topic that each has joined, itself if none.
+        """
+        affinity = self.roots @ self.roots.T
+        version, heap = np.zeros(len(groups), dtype=np.intp), list[tuple]()
+
+        def list_candidates(k: int) -> None:
+            may_join = self.is_alive & (groups == groups[k])
+            may_join &= ~(self.is_known & self.is_known[k])
+            may_join[k] = False
+            rows = np.flatnonzero(may_join)
+            rows = rows[np.argsort(-affinity[k, rows], kind="stable")[:N_NEAREST]]
+            losses = self.counts.losses(self.counts.values[k], rows)
+            for other, loss in zip(rows.tolist(), losses.tolist(), strict=True):
+                a, b = sorted((k, other))
+                heappush(heap, (loss, a, b, version[a], version[b]))
+
+        for k in np.flatnonzero(self.is_alive).tolist():
+            list_candidates(k)
+        joined = np.arange(len(groups))
+        while heap and self.is_alive.sum() > n:
+            _, a, b, *versions = heappop(heap)
+            if versions != [version[a], version[b]]:
+                continue
+            ranks = [(self.is_known[k], self.counts.tokens[k]) for k in (a, b)]
+            source, target = (b, a) if ranks[0] >= ranks[1] else (a, b)
+            self.counts.add(target, self.counts.values[source])
+            self.roots[target] = roots_of(self.counts.values[[target]])[0]
+            affinity[target] = self.roots @ self.roots[target]
+            self.is_alive[source] = False
+            self.pairs.append((source, target))
+            joined[joined == source] = target
+            version[[source, target]] += 1
+            list_candidates(target)
+        return joined
+
+
+def exchanged(counts: Array, groups: Ints, is_known: NDArray) -> Ints:
+    """Move topics one by one to the groups in which they lose least, (K,) numbers.
+
+    Known topics stay, and so do topics by themselves.
+    """
+    names, labels = np.unique(groups, return_inverse=True)
+    sums = np.zeros((len(names), counts.shape[1]))
+    np.add.at(sums, labels, counts)
+    of_groups, sizes = Counts(sums), np.bincount(labels)
+    for _ in range(MAX_PATH_PASSES):
+        before = labels.copy()
+        for k in np.flatnonzero(~is_known).tolist():
+            own = labels[k]
+            if sizes[own] == 1:
+                continue
+            of_groups.add(own, -counts[k])
+            losses = of_groups.losses(counts[k], np.arange(len(names)))
+            best = int(losses.argmin())
+            labels[k] = best if losses[best] < losses[own] else own
+            of_groups.add(labels[k], counts[k])
+            sizes[[own, labels[k]]] += -1, 1
+        if (labels == before).all():
+            break
+    return names[labels]

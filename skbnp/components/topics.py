@@ -20,7 +20,7 @@ from skbnp.components.statistics import (
     stochastic_update,
 )
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
-from skbnp.distributions.dirichlet import inverse_digamma, log_growth
+from skbnp.distributions import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 from skbnp.utils.typing import Array, Ints
 

@@ -1,12 +1,15 @@
 """Base of estimators on a Dask cluster: parameters, sessions, lazy evaluation."""
 
 import os
+import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from inspect import Parameter, Signature, cleandoc, signature
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from uuid import uuid4
 
 import dask.array as da
 import numpy as np
@@ -18,8 +21,18 @@ from sklearn.base import BaseEstimator
 
 from skbnp.callbacks import Checkpoint
 from skbnp.dask import _inputs
-from skbnp.dask._inputs import Labels
-from skbnp.dask._sessions import Session, open_session
+from skbnp.dask._inputs import Block, Labels, Reader, computed, in_block, read_block
+from skbnp.dask._shards import (
+    BlockDescription,
+    ClientPool,
+    DaskShards,
+    Roster,
+    WorkerShards,
+)
+from skbnp.inference.executor import Run
+from skbnp.inference.shards import LocalShards, Shards
+from skbnp.utils.archive import digest_of
+from skbnp.utils.labels import Label, sort_labels
 from skbnp.utils.typing import Array, MatrixLike
 from skbnp.utils.validation import (
     Interval,
@@ -28,6 +41,199 @@ from skbnp.utils.validation import (
     validate_data,
     with_names,
 )
+
+# Signatures and docstrings of estimators on a cluster, from the local ones.
+
+
+Kind = TypeVar("Kind")
+
+#: The title of a section of a docstring, and the line below it.
+TITLE = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
+
+
+def parameters_of(
+    local: Any, *, without: Collection[str] = ()
+) -> Callable[[type[Kind]], type[Kind]]:
+    """Return a decorator that adds the parameters of a local estimator to a class.
+
+    The class gets the signature of `local` with the keywords of its first base behind
+    it, and their constraints. Its docstring has entries of parameters and attributes
+    that differ; all others are those of the first base and of `local`, `without` some
+    attributes, and its references are those of `local`.
+    """
+
+    def extend(kind: type[Kind]) -> type[Kind]:
+        """Set signature, constraints and docstring of a class."""
+        more: Any = kind.__bases__[0]
+
+        def __init__(self: Any, *args: Any, **parameters: Any) -> None:
+            more.__init__(self, *args, **parameters)
+
+        keywords = [
+            one
+            for one in signature(more.__init__).parameters.values()
+            if one.kind is Parameter.KEYWORD_ONLY
+        ]
+        of_local = signature(local.__init__).parameters.values()
+        __init__.__signature__ = Signature([*of_local, *keywords])  # type: ignore[attr-defined]
+        constraints = [one._parameter_constraints for one in (local, more)]
+        changes: dict[str, Any] = {
+            "__init__": __init__,
+            "_local_class": local,
+            "_parameter_constraints": constraints[0] | constraints[1],
+        }
+        if kind.__doc__ is not None:  # python -OO
+            docs = [str(one.__doc__) for one in (local, more, kind)]
+            changes["__doc__"] = merged_docs(*docs, without=without)
+        for name, value in changes.items():
+            setattr(kind, name, value)
+        return kind
+
+    return extend
+
+
+def merged_docs(*docs: str, without: Collection[str] = ()) -> str:
+    """Return the last docstring, with the entries of the ones before it.
+
+    An entry stands where it comes first, as it is written last.
+    """
+    sections = [_sections(text) for text in docs]
+    result = dict(sections[-1])
+    for title in ("Parameters", "Attributes"):
+        entries: dict[str, str] = {}
+        for one in sections:
+            entries |= _entries(one.get(title, ""))
+        result[title] = "\n".join(
+            entry for name, entry in entries.items() if name not in without
+        )
+    result["References"] = sections[0]["References"]
+    order = [title for title in sections[0] if title in result]
+    parts = [
+        f"{title}\n{'-' * len(title)}\n{result[title]}" for title in order if title
+    ]
+    return "\n\n".join([result[""], *parts]) + "\n"
+
+
+def _sections(text: str) -> dict[str, str]:
+    """Return the text of each section by its title, that before the first by ""."""
+    parts = TITLE.split(cleandoc(text))
+    texts = [part.strip("\n") for part in parts[::2]]
+    return dict(zip(["", *parts[1::2]], texts, strict=True))
+
+
+def _entries(section: str) -> dict[str, str]:
+    """Return entries by the names that they begin with."""
+    entries = re.split(r"\n(?=\S)", section) if section else []
+    return {entry.partition(" : ")[0]: entry for entry in entries}
+
+
+# Sessions: the rows of one fit by label, on workers or in this process.
+
+
+class LocalSession:
+    """Rows of a fit in this process, in the same shards as on workers.
+
+    `read` returns rows by label, given rows and labels of a block.
+    """
+
+    def __init__(self, blocks: Sequence[Block], read: Reader):
+        """Read all blocks in this process."""
+        self.descriptions: list[BlockDescription] = []
+        self._rows: list[dict[Label, sp.csr_array]] = []
+        for number, (rows, labels) in enumerate(computed(blocks)):
+            with in_block(number):
+                X, labels = read_block(rows, labels)
+                result = {} if X is None else read(X, labels)
+            self.descriptions.append(BlockDescription.of(number, X, result))
+            self._rows.append(result)
+        self.n_features, self.order = _n_features(self.descriptions), blocks[0].order
+
+    def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
+        """Return the rows of a label; `run` maps over rows in this process."""
+        result = [rows[label] for rows in self._rows if label in rows]
+        result = [X for X in result if X.shape[0]]
+        return LocalShards(result, self.n_features, run, is_lasting=is_lasting)
+
+    def close(self) -> None:
+        """Release the rows."""
+
+
+class WorkerSession:
+    """Rows of a fit on the workers of a cluster.
+
+    `read` returns rows by label, given rows and labels of a block, on a worker. A
+    worker without a heartbeat for `timeout` seconds is lost.
+    """
+
+    def __init__(
+        self, client: Client, blocks: Sequence[Block], read: Reader, timeout: float
+    ):
+        """Read all blocks on workers."""
+        pool = ClientPool(client, uuid4().hex)
+        self.workers = WorkerShards(pool, blocks, read, Roster(pool, timeout))
+        try:
+            self.workers.load()
+        except BaseException:
+            self.workers.close()
+            raise
+        self.descriptions = [
+            self.workers.descriptions[number] for number in range(len(blocks))
+        ]
+        self.n_features, self.order = _n_features(self.descriptions), blocks[0].order
+
+    def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
+        """Return the rows of a label."""
+        return DaskShards(self.workers, label, self.n_features)
+
+    def close(self) -> None:
+        """Remove the rows from workers."""
+        self.workers.close()
+
+
+#: The rows of one fit.
+Session = LocalSession | WorkerSession
+
+
+def open_session(
+    client: Client | None, blocks: Sequence[Block], read: Reader, timeout: float
+) -> Session:
+    """Read all blocks on the workers of a client, or in this process without one."""
+    if client is None:
+        return LocalSession(blocks, read)
+    if client.asynchronous:
+        raise ValueError("client must be a synchronous one: fit waits for workers.")
+    if client.status == "closed":
+        raise ValueError("client is closed: fit needs one that is connected.")
+    return WorkerSession(client, blocks, read, timeout)
+
+
+def sizes_by_label(session: Session) -> dict[Label, int]:
+    """Number of rows of each label, in order."""
+    sizes: dict[Label, int] = {}
+    for description in session.descriptions:
+        for label, size in description.sizes.items():
+            sizes[label] = sizes.get(label, 0) + size
+    return {label: sizes[label] for label in sort_labels(sizes, session.order)}
+
+
+def data_digest(session: Session) -> str:
+    """Digest of the rows of a session, divided as they are."""
+    return digest_of([description.digest for description in session.descriptions])
+
+
+def _n_features(descriptions: Sequence[BlockDescription]) -> int:
+    """Number of columns of all blocks; raise if they differ."""
+    result = {one.n_features: one.number for one in descriptions if one.n_rows}
+    if not result:
+        raise ValueError("X has no rows in any of its blocks.")
+    if len(result) > 1:
+        (n, number), (m, other), *_ = sorted(result.items())
+        raise ValueError(
+            f"Blocks of X must have the same columns: block {number} has {n}, block "
+            f"{other} has {m}."
+        )
+    return next(iter(result))
+
 
 #: A function of a fitted local estimator, the rows of a block, and labels.
 Evaluation = Callable[..., Any]

@@ -13,16 +13,21 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skbnp.components.word_topics import SeenWords
-from skbnp.dask._base import ShardedMixin, no_shares, no_values
+from skbnp.dask._base import (
+    Session,
+    ShardedMixin,
+    data_digest,
+    no_shares,
+    no_values,
+    parameters_of,
+    sizes_by_label,
+)
 from skbnp.dask._inputs import Block, Labels, NpzFile, is_lazy
-from skbnp.dask._parameters import parameters_of
-from skbnp.dask._sessions import Session, data_digest, sizes_by_label
 from skbnp.estimators._base import files_of
 from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
-from skbnp.inference.schedules import BatchSchedule, Part
-from skbnp.models.dependent_trees.memory import RowLocalStep
-from skbnp.models.dependent_trees.row_samples import ROWS_PER_CLUSTER, SAMPLE, draw_rows
-from skbnp.models.dependent_trees.shard_tasks import seen_columns
+from skbnp.inference.protocols import BatchSchedule, Part
+from skbnp.models.dependent_trees.assignments import ROWS_PER_CLUSTER, SAMPLE, draw_rows
+from skbnp.models.dependent_trees.memory import RowLocalStep, seen_columns
 from skbnp.utils.labels import (
     Label,
     check_after,

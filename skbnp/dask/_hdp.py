@@ -8,20 +8,30 @@ import numpy as np
 import scipy.sparse as sp
 from dask.array import Array as DaskArray
 
-from skbnp.dask._base import ShardedMixin, no_shares
+from skbnp.dask._base import (
+    Session,
+    ShardedMixin,
+    data_digest,
+    no_shares,
+    parameters_of,
+)
 from skbnp.dask._inputs import Labels, is_frame, is_lazy
-from skbnp.dask._parameters import parameters_of
-from skbnp.dask._sessions import Session, data_digest
 from skbnp.estimators import HDP as LocalHDP
 from skbnp.estimators._base import drop_empty
 from skbnp.estimators._hdp import REMEMBERED
+from skbnp.inference.engine import NOTHING, RunningAverage
 from skbnp.inference.executor import Executor, Run
-from skbnp.inference.memory import NOTHING, RunningAverage
-from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
+from skbnp.inference.protocols import BatchSchedule, OnlineSchedule
 from skbnp.inference.shards import Shards
 from skbnp.metrics import split_tokens
-from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, ShardCorpus, Survey
-from skbnp.models.hdp.shard_schedules import BlockSchedule, n_blocks, parts_of
+from skbnp.models.hdp.shards import (
+    BlockDocumentWeights,
+    BlockSchedule,
+    ShardCorpus,
+    Survey,
+    n_blocks,
+    parts_of,
+)
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_documents, feature_names_of
 

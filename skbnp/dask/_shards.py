@@ -9,20 +9,387 @@ at once.
 
 import concurrent.futures as cf
 import pickle
+import threading
 import time
+import warnings
+from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
+import scipy.sparse as sp
+from dask.delayed import Delayed
+from distributed import Future as DaskFuture
+from distributed import KilledWorker, fire_and_forget
+from distributed.client import FutureCancelledError
+from distributed.comm.core import CommClosedError
+from distributed.scheduler import NoValidWorkerError
 
-from skbnp.dask._inputs import Block, Reader, block_error
-from skbnp.dask._pool import Pool, Presence
-from skbnp.dask._sites import BlockDescription, Missing, Order, Raised
+from skbnp.dask._inputs import Block, Labels, Reader, block_error, read_block
 from skbnp.inference.executor import T
-from skbnp.inference.shards import Broadcast, Task, add_up, first_rows, whole_sum
+from skbnp.inference.shards import (
+    Broadcast,
+    Node,
+    ProcessCache,
+    Shard,
+    Task,
+    add_up,
+    first_rows,
+    whole_sum,
+)
+from skbnp.utils.archive import digest_of, rows_digest
+from skbnp.utils.arrays import one_blas_thread
 from skbnp.utils.labels import Label
+from skbnp.utils.typing import MatrixLike
+
+# Site: rows and broadcasts of a fit in one worker process, and its replies to calls.
+#
+# A site has rows by block and label, and the broadcasts that were sent. It can lose all
+# of it at any moment: then it reports what is missing, and the driver sends it again. A
+# site without a call for a while is removed, as the driver may have died.
+
+
+#: Seconds without a call after which a site is dropped.
+LEASE = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDescription:
+    """Description of a block that was read: rows by label, columns, digest."""
+
+    number: int
+    sizes: dict[Label, int]  # rows by label
+    n_rows: int  # with those that are left out
+    n_features: int  # 0 without rows
+    digest: str
+
+    @classmethod
+    def of(
+        cls, number: int, X: MatrixLike, result: dict[Label, sp.csr_array]
+    ) -> "BlockDescription":
+        """Describe the rows of a block, None if there are none."""
+        n_rows, n_features = (0, 0) if X is None else X.shape
+        sizes = {label: one.shape[0] for label, one in result.items()}
+        digests = (f"{label!r} {rows_digest(one)}" for label, one in result.items())
+        return cls(number, sizes, n_rows, n_features, digest_of(digests))
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A call to run a task on some shards of one label."""
+
+    task: Task
+    label: Label
+    numbers: tuple[int, ...]  # of blocks
+    places: tuple[int, ...]  # in the call
+    shards: tuple[tuple[int, int], ...]  # number among those of the label, first row
+    n_places: int
+    adds_up: bool
+    broadcast: str | None
+    broadcasts: tuple[str, ...]  # that later tasks may need
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Reply: the site lacks rows or a broadcast that the order needs."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """Reply: the task has raised an error, which is no fault of the worker."""
+
+    error: BaseException
+
+
+@dataclass
+class Site:
+    """Rows and broadcasts of one fit in one process.
+
+    It works on `n_threads` shards at a time.
+    """
+
+    n_threads: int
+    blocks: dict[int, dict[Label, sp.csr_array]] = field(default_factory=dict)
+    shards: dict[tuple[int, Label], Shard] = field(default_factory=dict)
+    broadcasts: dict[str, Broadcast] = field(default_factory=dict)
+    process: ProcessCache = field(default_factory=ProcessCache)
+    last_call: float = field(default_factory=time.monotonic)
+
+    def load(
+        self, number: int, read: Reader, rows: MatrixLike, labels: Labels
+    ) -> BlockDescription:
+        """Read a block, and keep its rows by label."""
+        X, labels = read_block(rows, labels)
+        with one_blas_thread():
+            result = {} if X is None else read(X, labels)
+        self.blocks[number] = result
+        for key in [key for key in self.shards if key[0] == number]:
+            del self.shards[key]
+        return BlockDescription.of(number, X, result)
+
+    def perform(self, order: Order, argument: bytes, broadcast: bytes | None) -> object:
+        """Run the task of an order; return sums of nodes, or replies by position."""
+        for name in self.broadcasts.keys() - set(order.broadcasts):
+            self.broadcasts.pop(name, None)
+        if broadcast is not None:
+            result: Broadcast = pickle.loads(broadcast)
+            self.broadcasts.setdefault(result.name, result)
+        if order.broadcast is not None and order.broadcast not in self.broadcasts:
+            return Missing(f"broadcast {order.broadcast}")
+        content = None if order.broadcast is None else self.broadcasts[order.broadcast]
+        absent = [number for number in order.numbers if number not in self.blocks]
+        if absent:
+            return Missing(f"blocks {absent}")
+        given = pickle.loads(argument)
+
+        def work(at: int) -> tuple[int, object]:
+            shard = self._shard(order.numbers[at], order.label, *order.shards[at])
+            return order.places[at], order.task(shard, content, given)
+
+        replies: dict[int, object] = {}
+        sums: dict[Node, Any] = {}
+        with one_blas_thread():
+            for place, reply in self._each(work, range(len(order.numbers))):
+                if order.adds_up:
+                    add_up(sums, order.n_places, {(0, place): reply})
+                else:
+                    replies[place] = reply
+        return sums if order.adds_up else replies
+
+    def _each(self, work: Callable[[int], T], items: Iterable[int]) -> Iterable[T]:
+        """Yield results as they come, in any order."""
+        if self.n_threads == 1:
+            yield from map(work, items)
+            return
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            futures = [pool.submit(work, item) for item in items]
+            try:
+                for future in as_completed(futures):
+                    yield future.result()
+            finally:
+                for future in futures:
+                    future.cancel()
+
+    def _shard(self, block: int, label: Label, number: int, first_row: int) -> Shard:
+        """Return the rows of a block and label as a shard."""
+        key = block, label
+        if key not in self.shards:
+            X = self.blocks[block][label]
+            self.shards[key] = Shard(number, first_row, X, process=self.process)
+        return self.shards[key]
+
+
+# The process of a worker --------------------------------------------------------------
+
+_SITES: dict[str, Site] = {}
+_LOCK = threading.Lock()
+
+
+def answer(fit: str, n_threads: int, method: str, *args: object) -> object:
+    """Call a method of the site of a fit; return its errors as replies."""
+    try:
+        site = _site_of(fit, n_threads)
+        result = getattr(site, method)(*args)
+        site.last_call = time.monotonic()
+        return result
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            error = RuntimeError(f"{type(error).__name__}: {error}")
+        return Raised(error)
+
+
+def end(fit: str) -> None:
+    """Remove the site of a fit from this process."""
+    with _LOCK:
+        _SITES.pop(fit, None)
+
+
+def _site_of(fit: str, n_threads: int) -> Site:
+    """Return the site of a fit, made at the first call."""
+    with _LOCK:
+        if not _SITES:
+            threading.Thread(target=_drop_idle, daemon=True).start()
+        return _SITES.setdefault(fit, Site(n_threads))
+
+
+def _drop_idle() -> None:
+    """Remove sites without calls for a while, as long as there are sites."""
+    while True:
+        time.sleep(LEASE / 10.0)
+        now = time.monotonic()
+        with _LOCK:
+            for fit in [one for one in _SITES if now - _SITES[one].last_call > LEASE]:
+                del _SITES[fit]
+            if not _SITES:
+                return
+
+
+# Worker processes as the driver sees them: the living ones, and calls to each.
+
+
+#: Errors that are no fault of a task.
+LOSSES = (
+    CancelledError,
+    CommClosedError,
+    FutureCancelledError,
+    KilledWorker,
+    NoValidWorkerError,
+)
+
+#: Seconds that the scheduler may take to list workers.
+ANSWER = 10.0
+#: Seconds that workers may take to drop a fit before the driver continues.
+FAREWELL = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """State of a worker as the scheduler reports it."""
+
+    n_threads: int
+    sign: object  # another one with each sign of life
+    n_running: int  # tasks that it works on
+
+
+class Pool(Protocol):
+    """Protocol: worker processes, each with a `Site`."""
+
+    def present(self) -> dict[str, Presence]:
+        """Return workers that can take work, by name, as the scheduler lists them."""
+
+    def submit(self, worker: str, method: str, *args: object) -> "Future":
+        """Call a method of the `Site` of a worker; return its future."""
+
+    def send(self, content: bytes, workers: Sequence[str]) -> object:
+        """Send bytes to several workers; return their name in calls."""
+
+    def close(self, workers: Sequence[str]) -> None:
+        """Remove the fit from workers."""
+
+
+class ClientPool:
+    """Workers of a Dask cluster, reached by a client.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    fit_name : str
+        Name of the fit, the key of its site on each worker.
+    """
+
+    def __init__(self, client: Any, fit_name: str):
+        self.client, self.fit_name = client, fit_name
+        self._n_threads: dict[str, int] = {}
+
+    def present(self) -> dict[str, Presence]:
+        """Return workers that can take work, by address."""
+        info = self.client.sync(
+            self.client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER
+        )
+        result = {}
+        for address, worker in info["workers"].items():
+            counts = worker.get("metrics", {}).get("task_counts", {})
+            n_running = int(counts.get("executing", 0))
+            sign = worker["id"], worker["last_seen"]
+            if worker.get("status", "running") != "running":
+                sign = worker["id"]  # short of memory, or about to leave
+            result[address] = Presence(worker["nthreads"], sign, n_running)
+            self._n_threads[address] = worker["nthreads"]
+        return result
+
+    def submit(self, worker: str, method: str, *args: object) -> "Future":
+        """Call a method of the `Site` of a worker; return its future."""
+        args = tuple(
+            self.client.compute(one, workers=[worker], allow_other_workers=False)
+            if isinstance(one, Delayed)
+            else one
+            for one in args
+        )
+        n_threads = self._n_threads.get(worker, 1)
+        with _large_graphs():
+            task = self._submit_task(
+                worker, answer, self.fit_name, n_threads, method, *args
+            )
+        return self._reply_of(task)
+
+    def send(self, content: bytes, workers: Sequence[str]) -> object:
+        """Put bytes on one worker, from which the others fetch them."""
+        with _large_graphs():
+            return self.client.submit(bytes, content, workers=workers, pure=False)
+
+    def close(self, workers: Sequence[str]) -> None:
+        """Remove the fit from workers, without waiting long for slow ones."""
+        calls = [self._submit_task(worker, end, self.fit_name) for worker in workers]
+        wait([self._reply_of(call) for call in calls], timeout=FAREWELL)
+        for call in calls:
+            if not call.done():
+                fire_and_forget(call)
+            call.release()
+
+    def _submit_task(
+        self, worker: str, function: Callable, *args: object
+    ) -> DaskFuture:
+        return self.client.submit(
+            function,
+            *args,
+            workers=[worker],
+            allow_other_workers=False,
+            retries=0,
+            pure=False,
+        )
+
+    def _reply_of(self, task: DaskFuture) -> "Future":
+        """Return a future of the result of a task, or of its error.
+
+        `LostReplyError` is raised if there is neither: a worker is lost.
+        """
+        reply: Future = Future()
+        loop, client = self.client.loop, self.client
+
+        async def fetch() -> None:
+            try:
+                result = await client.gather(task, asynchronous=True)
+            except (Exception, CancelledError) as error:
+                is_lost = isinstance(error, LOSSES) or task.status != "error"
+                if not reply.set_running_or_notify_cancel():
+                    return
+                if is_lost:
+                    reply.set_exception(LostReplyError(repr(error)))
+                else:  # of a block, on its way to the site
+                    reply.set_result(Raised(error))
+            else:
+                if reply.set_running_or_notify_cancel():
+                    reply.set_result(result)
+
+        def drop(reply: "Future") -> None:
+            if reply.cancelled():
+                loop.add_callback(client.cancel, [task], asynchronous=True)
+
+        reply.add_done_callback(drop)
+        loop.add_callback(fetch)
+        return reply
+
+
+class LostReplyError(OSError):
+    """Error: Dask has lost a result, without a fault of the task."""
+
+
+class _large_graphs(warnings.catch_warnings):
+    """Context without Dask's warning of large messages, which are intended."""
+
+    def __enter__(self) -> list[warnings.WarningMessage] | None:
+        result = super().__enter__()
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        return result
+
 
 #: Seconds between checks of the living workers while calls are open.
 LOOK = 0.5

@@ -1,6 +1,5 @@
 """Corpora: drawn from a model, found on the machine, or read from files."""
 
-from skbnp.datasets._docstrings import load_docstrings
 from skbnp.datasets._generators import (
     make_bars,
     make_dependent_trees,
@@ -8,7 +7,7 @@ from skbnp.datasets._generators import (
     make_subspace_tree,
     make_tree,
 )
-from skbnp.datasets._loaders import load_ldac, load_uci_bag_of_words
+from skbnp.datasets._loaders import load_docstrings, load_ldac, load_uci_bag_of_words
 
 __all__ = [
     "load_docstrings",

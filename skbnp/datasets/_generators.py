@@ -14,7 +14,7 @@ from scipy.special import softmax
 from sklearn.utils import Bunch, check_random_state
 
 from skbnp.datasets._loaders import count_words
-from skbnp.distributions.von_mises_fisher import draw
+from skbnp.distributions import draw
 from skbnp.trees import TreeView
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
 from skbnp.utils.typing import RandomStateLike

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from skbnp.estimators._hca import HierarchicalComponentAnalysis
     from skbnp.estimators._hdp import HDP, SplitMerge
     from skbnp.estimators._known_topics import KnownTopics
-    from skbnp.estimators._merge_fits import merge_fits
+    from skbnp.estimators._merge_fits import merge_fits, reduce_topics
     from skbnp.estimators._nested_crp import NestedCRP, TreeMoves
     from skbnp.estimators._nested_hdp import NestedHDP
-    from skbnp.estimators._reduce_topics import reduce_topics
     from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
 
 __all__ = [

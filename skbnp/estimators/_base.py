@@ -29,9 +29,16 @@ from skbnp.inference.executor import commit
 from skbnp.inference.posterior import Log
 from skbnp.inference.protocols import Predictor
 from skbnp.metrics._held_out import score_completion
-from skbnp.rows.digests import hashes_of, joined
-from skbnp.rows.scales import Scales, scaled, thinned
-from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey, WordUses
+from skbnp.rows.survey import (
+    ENOUGH_DOCS,
+    CountSurvey,
+    Scales,
+    WordUses,
+    hashes_of,
+    joined,
+    scaled,
+    thinned,
+)
 from skbnp.utils.archive import FitFile
 from skbnp.utils.fitted import topic_numbers
 from skbnp.utils.plain import from_plain, to_plain
@@ -279,7 +286,7 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
         """Check documents to learn from, as `check_documents`; keep those with tokens.
 
         Rows are divided by the value of one token, and outlying ones are thinned, see
-        `skbnp.rows.scales`; documents are repeated by their weights. Warns of that in
+        `skbnp.rows.survey`; documents are repeated by their weights. Warns of that in
         every call, and in `fit` and in the first call of a stream of documents with
         little information on topics and of values other than counts.
         """

@@ -6,12 +6,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.distributions.von_mises_fisher import bessel_ratio
-from skbnp.rows.scales import Scales
+from skbnp.distributions import bessel_ratio
 from skbnp.rows.survey import (
     ENOUGH_DOCS,
     FEWEST_ROWS,
     CountSurvey,
+    Scales,
     WordUses,
     heaviest_column,
 )

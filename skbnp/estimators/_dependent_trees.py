@@ -17,37 +17,35 @@ from skbnp.estimators._saved import check_seen_words, check_type
 from skbnp.estimators._variational import BoundMixin, VariationalEstimator
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.posterior import Lineage, per_token
-from skbnp.inference.protocols import NO_MOVES
-from skbnp.inference.schedules import BatchSchedule, Part, even_limits
+from skbnp.inference.protocols import NO_MOVES, BatchSchedule, Part, even_limits
 from skbnp.inference.shards import LocalShards, Shards
 from skbnp.inference.trials import adopt
 from skbnp.models.dependent_trees.assignments import Assigned, assign_rows
 from skbnp.models.dependent_trees.epoch import (
     ClosedEpoch,
     EpochModel,
+    EpochMoves,
     EpochPosterior,
     close_epoch,
 )
-from skbnp.models.dependent_trees.local import update_local
+from skbnp.models.dependent_trees.local import NodeTable, update_local
 from skbnp.models.dependent_trees.memory import (
     EpochCache,
     EpochLearner,
     RowLocalStep,
     ShardCorpus,
 )
-from skbnp.models.dependent_trees.moves.merges import merged
-from skbnp.models.dependent_trees.moves.settings import EpochMoves
-from skbnp.models.dependent_trees.moves.structure import TreeEdits
-from skbnp.models.dependent_trees.node_table import NodeTable
-from skbnp.models.dependent_trees.start import (
+from skbnp.models.dependent_trees.merges import merged
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
+from skbnp.models.dependent_trees.structure import TreeEdits
+from skbnp.models.dependent_trees.updates import (
     n_clusters_for,
     spherical_kmeans,
     start_tree,
+    update_means,
 )
-from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
-from skbnp.models.dependent_trees.updates import update_means
 from skbnp.utils.archive import digest_of, rows_digest
-from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.arrays import one_blas_thread
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval

@@ -17,13 +17,11 @@ from skbnp.estimators._cautions import warn_of_narrow_nodes
 from skbnp.estimators._saved import check_number, check_places, check_sizes
 from skbnp.inference.executor import Executor
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, rows_by_epoch
-from skbnp.models.dependent_trees.local import Memo, log_gain, update_local
-from skbnp.models.dependent_trees.node_table import NodeTable
+from skbnp.models.dependent_trees.local import Memo, NodeTable, log_gain, update_local
 from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView
-from skbnp.utils.arrays import at_columns
-from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.arrays import at_columns, one_blas_thread
 from skbnp.utils.labels import (
     Label,
     check_after,

@@ -21,24 +21,23 @@ from skbnp.estimators._saved import (
     damaged,
 )
 from skbnp.inference.executor import Executor
-from skbnp.models.dependent_slices.chain import COLUMNS, SliceChain
-from skbnp.models.dependent_slices.chain_state import (
+from skbnp.models.dependent_slices.chain import (
+    COLUMNS,
     EpochRows,
+    SliceChain,
     TreeChainState,
     TreeSettings,
     TreeStart,
 )
-from skbnp.models.dependent_slices.model import Rows
-from skbnp.models.dependent_slices.sample import TreeSample
+from skbnp.models.dependent_slices.model import Rows, TreeSample
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
-from skbnp.models.dependent_trees.local import log_gain, update_local
-from skbnp.models.dependent_trees.node_table import NodeTable
-from skbnp.models.dependent_trees.start import (
+from skbnp.models.dependent_trees.local import NodeTable, log_gain, update_local
+from skbnp.models.dependent_trees.state import TreePriors
+from skbnp.models.dependent_trees.updates import (
     n_clusters_for,
     spherical_kmeans,
     start_tree,
 )
-from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.random import Purpose, stream

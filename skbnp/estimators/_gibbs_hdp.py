@@ -24,14 +24,17 @@ from skbnp.estimators._saved import check_known_topics, check_number
 from skbnp.inference.chains import end_entries
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage, renamed
-from skbnp.models.hdp.prediction import FixedTopics, MixturePredictor
+from skbnp.models.hdp.fold_in import FixedTopics, MixturePredictor
 from skbnp.models.hdp_franchise import chain
-from skbnp.models.hdp_franchise.model import Concentrations, TableAssignments
-from skbnp.models.hdp_franchise.priors import Priors
-from skbnp.models.hdp_franchise.repeats import DISCOUNTS, NONE
-from skbnp.models.hdp_franchise.sample import FranchiseSample
-from skbnp.models.hdp_franchise.start import draw_topics
-from skbnp.utils.ordering import evenly_spaced, names_by_weight, rows_by_id
+from skbnp.models.hdp_franchise.chain import Priors, draw_topics
+from skbnp.models.hdp_franchise.model import (
+    DISCOUNTS,
+    NONE,
+    Concentrations,
+    FranchiseSample,
+    TableAssignments,
+)
+from skbnp.utils.arrays import evenly_spaced, names_by_weight, rows_by_id
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import NotEmpty, Unlimited
 from skbnp.utils.typing import Ints

@@ -26,12 +26,11 @@ from skbnp.estimators._trees import (
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
 from skbnp.kernels._nested_crp import MAX_LEVELS
-from skbnp.models.nested_crp.prediction import PathPredictor
-from skbnp.models.nested_crp_walks import chain
-from skbnp.models.nested_crp_walks.model import NestedPriors
-from skbnp.models.nested_crp_walks.sample import NestedSample
+from skbnp.models import nested_crp_walks
+from skbnp.models.nested_crp.local import PathPredictor
+from skbnp.models.nested_crp_walks import NestedPriors, NestedSample
 from skbnp.trees import TreeView
-from skbnp.utils.ordering import evenly_spaced
+from skbnp.utils.arrays import evenly_spaced
 from skbnp.utils.ranges import NotEmpty
 from skbnp.utils.typing import Array, Ints, Ints32
 from skbnp.utils.validation import (
@@ -203,7 +202,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 
     samples_: Annotated[list[NestedSample], NotEmpty]
     _kept: list[NestedSample]
-    _chains: tuple[chain.NestedState, ...] | None
+    _chains: tuple[nested_crp_walks.NestedState, ...] | None
 
     _parameter_constraints: dict = {
         **TopicSampler._parameter_constraints,
@@ -254,7 +253,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 
     # -- learning ---------------------------------------------------------------------
 
-    _columns = chain.COLUMNS
+    _columns = nested_crp_walks.COLUMNS
 
     def _check_consistency(self, goes_on: bool) -> None:
         """Check priors of levels, and the depth of a warm start."""
@@ -279,7 +278,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     def _make_chain(
         self, data, seed_entropy, start, number, *, burn_in=None, before=None
     ):
-        return chain.NestedChain(
+        return nested_crp_walks.NestedChain(
             data.tokens,
             self._priors(),
             seed_entropy,
@@ -288,13 +287,13 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
             before=before,
         )
 
-    def _start(self, goes_on: bool) -> chain.NestedStart:
+    def _start(self, goes_on: bool) -> nested_crp_walks.NestedStart:
         """Return a start without paths: documents take paths one by one."""
         if not goes_on:
-            return chain.NestedStart(
+            return nested_crp_walks.NestedStart(
                 priors=self._level_priors(), is_sought=self.init is None
             )
-        return chain.NestedStart(
+        return nested_crp_walks.NestedStart(
             priors=self._best().priors,
             ended=self.component_ids_,
             lineage=self.lineage_,
@@ -304,7 +303,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 
     def _starts(
         self, data: TokenCorpus, seed_entropy: int, goes_on: bool
-    ) -> Iterator[chain.NestedStart]:
+    ) -> Iterator[nested_crp_walks.NestedStart]:
         start = self._start(goes_on)
         if goes_on:
             node, rows = _walk_by(self, data.counts, self.max_depth)
@@ -334,7 +333,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         check_levels(sizes["n_levels"], tree, MAX_LEVELS)
         check_doc_counts(sample.doc_counts, tree)
 
-    def _check_chain(self, state: chain.NestedState) -> None:
+    def _check_chain(self, state: nested_crp_walks.NestedState) -> None:
         check_number("max_depth", state.priors.n_levels, least=1, most=MAX_LEVELS)
 
     def _warn_if_chains_disagree(self) -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from skbnp.components.tree_moves import TreeMoves
-from skbnp.components.tree_sticks import passing_probabilities
+from skbnp.components.tree_sticks import TreeMoves, passing_probabilities
 from skbnp.estimators._base import NUMBER, PRIOR
 from skbnp.estimators._saved import LARGE, check_levels, check_number, damaged
 from skbnp.estimators._trees import MOST_LEVELS, check_depth, is_bare_path
@@ -22,21 +21,37 @@ from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior, per_token
-from skbnp.inference.protocols import NO_MOVES, Corpus
-from skbnp.inference.schedules import BatchSchedule
-from skbnp.models.hca.bound import white_noise
-from skbnp.models.hca.cloud import directions_of_one_cloud
-from skbnp.models.hca.frame import FARTHEST, Frame
-from skbnp.models.hca.local import Memo, coordinates, log_density, update_local
-from skbnp.models.hca.memory import FramedAverage, RowCache, RowLocalStep
+from skbnp.inference.protocols import NO_MOVES, BatchSchedule, Corpus
+from skbnp.models.hca.local import (
+    FramedAverage,
+    Memo,
+    RowCache,
+    RowLocalStep,
+    coordinates,
+    directions_of_one_cloud,
+    log_density,
+    update_local,
+)
 from skbnp.models.hca.model import Model
-from skbnp.models.hca.moves.structure import ComponentEdits, RecentRows, StreamEdits
-from skbnp.models.hca.paths import Paths, mean_paths, paths
-from skbnp.models.hca.start import path_of_directions
-from skbnp.models.hca.state import State, Stats, equations
+from skbnp.models.hca.moves import (
+    ComponentEdits,
+    RecentRows,
+    StreamEdits,
+    path_of_directions,
+)
+from skbnp.models.hca.state import (
+    FARTHEST,
+    Frame,
+    Paths,
+    State,
+    Stats,
+    equations,
+    mean_paths,
+    paths,
+    white_noise,
+)
 from skbnp.trees import TreeView
-from skbnp.utils.arrays import at_columns
-from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.arrays import at_columns, one_blas_thread
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (

@@ -21,36 +21,39 @@ from skbnp.estimators._cautions import (
 )
 from skbnp.estimators._known_topics import TopicPriorLike, base_prior, n_given
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
-from skbnp.inference import memory, schedules
+from skbnp.inference import engine, protocols
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, Moves
 from skbnp.models.hdp import stream_trials
+from skbnp.models.hdp.births import EndUnused, LearnBurstiness, blur, suit_burstiness_to
 from skbnp.models.hdp.burstiness import (
     NO_BURSTINESS,
 )
-from skbnp.models.hdp.collapsed_local import CollapsedStep
-from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.cross_fit import OF_ALL_FITS, CrossFittedTrials, hold_out_each
 from skbnp.models.hdp.fold_in import fold_in_posterior, score_documents
 from skbnp.models.hdp.held_out import has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
-from skbnp.models.hdp.late_topics import propose_late_topics
-from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.memory import CollapsedCache, MeanFieldCache
+from skbnp.models.hdp.local import CollapsedStep, DocumentStep
 from skbnp.models.hdp.model import (
     SMALLEST_WEIGHT,
+    CollapsedHDP,
+    CollapsedStats,
     DirectHDP,
     HDPModel,
     HDPState,
     HDPStats,
 )
-from skbnp.models.hdp.moves.held_out import EndUnused, blur
-from skbnp.models.hdp.moves.printed import PrintedMoves
-from skbnp.models.hdp.moves.repeats import LearnBurstiness, suit_burstiness_to
-from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.reservoir import SCORED, Reservoir, has_doubled
+from skbnp.models.hdp.moves import PrintedMoves, SplitMerge
+from skbnp.models.hdp.posterior import (
+    SCORED,
+    CollapsedCache,
+    HDPPosterior,
+    MeanFieldCache,
+    Reservoir,
+    has_doubled,
+)
+from skbnp.models.hdp.stream_trials import propose_late_topics
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.arrays import with_columns
 from skbnp.utils.random import Purpose, stream
@@ -679,12 +682,12 @@ class HDP(VariationalTopicModel):
             posterior, corpus, local_step, warm_up, documents, n_forgetting
         )
 
-    def _documents(self, corpus, goes_on) -> memory.DocumentCache:
+    def _documents(self, corpus, goes_on) -> engine.DocumentCache:
         """Return the cache of documents' local parameters in running averages."""
         # The document step takes out what totals hold of them.
         if self._plan.is_collapsed:
-            return memory.DocumentWeights(corpus.n_docs, float(goes_on))
-        return memory.NOTHING
+            return engine.DocumentWeights(corpus.n_docs, float(goes_on))
+        return engine.NOTHING
 
     def _round_moves(self) -> Moves:
         moves = self._plan.moves
@@ -709,7 +712,7 @@ class HDP(VariationalTopicModel):
     def _cache(self, warm_up, documents) -> Any:
         """Return the statistics cache of a fit."""
         if self.learning_method == "online":
-            return memory.RunningAverage(documents)
+            return engine.RunningAverage(documents)
         if self._plan.is_collapsed:
             return CollapsedCache(document_weights=documents)
         return MeanFieldCache(max(warm_up, 1))
@@ -721,15 +724,15 @@ class HDP(VariationalTopicModel):
             held_out.train,
             self._schedule(posterior, held_out.train, first_step=0),
             local_step,
-            memory.RunningAverage(self._documents(held_out.train, goes_on)),
+            engine.RunningAverage(self._documents(held_out.train, goes_on)),
             self._round_moves(),
             warm_up=self._plan.warm_up * held_out.train.n_docs,
         )
 
-    def _fit_schedule(self, posterior, corpus, n_forgetting) -> schedules.Schedule:
+    def _fit_schedule(self, posterior, corpus, n_forgetting) -> protocols.Schedule:
         """Return the schedule of a fit: online, or all documents at once."""
         if self.learning_method == "batch":
-            return schedules.BatchSchedule.of_rows(corpus.n_docs)
+            return protocols.BatchSchedule.of_rows(corpus.n_docs)
         if self.learning_method == "memoized":
             return self._schedule(posterior, corpus, reshuffle=False)
         schedule = self._schedule(posterior, corpus, n_forgetting=n_forgetting)
@@ -804,7 +807,7 @@ class HDP(VariationalTopicModel):
         has_proposed = False
         has_births = self._plan.is_collapsed and moves.births
         n_pieces = -(-some.shape[0] // SCORED)
-        for begin, end in pairwise(schedules.even_limits(some.shape[0], n_pieces)):
+        for begin, end in pairwise(protocols.even_limits(some.shape[0], n_pieces)):
             piece = some[begin:end]
             scores = score_documents(posterior, piece, executor)
             posterior.reservoir = posterior.reservoir.record_scores(scores)

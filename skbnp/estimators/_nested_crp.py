@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from skbnp.components.tree_moves import TreeMoves
-from skbnp.components.tree_sticks import passing_probabilities
+from skbnp.components.tree_sticks import TreeMoves, passing_probabilities
 from skbnp.components.word_topics import SeenWords
 from skbnp.estimators import _trees
 from skbnp.estimators._base import NUMBER, PRIOR, are_in_use, drop_empty
@@ -22,23 +21,26 @@ from skbnp.estimators._saved import (
     check_type,
 )
 from skbnp.estimators._variational import BoundMixin, CountModel
-from skbnp.inference.engine import Learner, StreamLearner
+from skbnp.inference.engine import Learner, RunningAverage, StreamLearner
 from skbnp.inference.executor import Executor, commit
-from skbnp.inference.memory import RunningAverage
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.kernels._nested_crp import MAX_LEVELS
-from skbnp.models.nested_crp import memory
+from skbnp.models.nested_crp import local
+from skbnp.models.nested_crp.local import PathPredictor
 from skbnp.models.nested_crp.model import (
     NestedModel,
     PathStats,
     TopicTree,
     path_globals,
 )
-from skbnp.models.nested_crp.moves.structure import OnlineTreeEdits, TreeEdits
-from skbnp.models.nested_crp.prediction import PathPredictor
+from skbnp.models.nested_crp.moves import (
+    OnlineTreeEdits,
+    TreeEdits,
+    choose_start,
+    start_posterior,
+)
 from skbnp.models.nested_crp.start import topics_of_paths
-from skbnp.models.nested_crp.start_choice import choose_start, start_posterior
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
@@ -280,8 +282,8 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
 
     # -- learning ---------------------------------------------------------------------
 
-    def _local_step(self, executor: Executor) -> memory.PathLocalStep:
-        return memory.PathLocalStep(self._local_stop(), executor, self.local_family)
+    def _local_step(self, executor: Executor) -> local.PathLocalStep:
+        return local.PathLocalStep(self._local_stop(), executor, self.local_family)
 
     def _moves(self) -> TreeMoves | None:
         """Return the moves of the tree, or None."""
@@ -389,10 +391,10 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
                 Learner, posterior, counts, schedule, local_step
             )
         memoized = self.learning_method == "memoized"
-        corpus = memory.TreeCorpus(counts, self.batch_size if memoized else None)
+        corpus = local.TreeCorpus(counts, self.batch_size if memoized else None)
         parts = corpus.schedule(n_joint=1 if memoized else np.inf)
         edits = NO_MOVES if moves is None else TreeEdits(moves, ends_idle=True)
-        cache = memory.PathCache(corpus)
+        cache = local.PathCache(corpus)
         return Learner(posterior, corpus, parts, local_step, cache, edits)
 
     def _online_learner(self, kind, posterior, counts, schedule, local_step):
@@ -496,7 +498,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
             result = self._local_step(executor).update_paths(
                 topics, model.priors, counts
             )
-        fresh = memory.sum_documents(result, counts, topics.tree, model.priors.n_levels)
+        fresh = local.sum_documents(result, counts, topics.tree, model.priors.n_levels)
         terms = model.objective(topics, fresh)
         return per_token(terms, fresh.n_tokens)
 

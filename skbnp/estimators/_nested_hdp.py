@@ -16,24 +16,37 @@ from skbnp.estimators._known_topics import DEFAULT_PRIOR, check_names
 from skbnp.estimators._saved import check_number
 from skbnp.estimators._trees import MOST_LEVELS, check_depth
 from skbnp.estimators._variational import CountModel
-from skbnp.inference.engine import Learner, StreamLearner, learn
+from skbnp.inference.engine import (
+    DocumentWeights,
+    Learner,
+    RunningAverage,
+    StreamLearner,
+    learn,
+)
 from skbnp.inference.executor import Executor, commit
-from skbnp.inference.memory import DocumentWeights, RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage, Posterior
-from skbnp.inference.protocols import Corpus, DocumentLocalStep
-from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
+from skbnp.inference.protocols import (
+    BatchSchedule,
+    Corpus,
+    DocumentLocalStep,
+    OnlineSchedule,
+    Schedule,
+)
 from skbnp.inference.trials import adopt
 from skbnp.models.hdp.burstiness import NO_BURSTINESS
 from skbnp.models.hdp.fold_in import fold_in_posterior
-from skbnp.models.hdp.memory import CollapsedCache
-from skbnp.models.hdp.reservoir import has_doubled
-from skbnp.models.nested_hdp.local import NestedStep
-from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
-from skbnp.models.nested_hdp.posterior import NestedPosterior
-from skbnp.models.nested_hdp.prediction import NestedPredictor
-from skbnp.models.nested_hdp.prune import prune
-from skbnp.models.nested_hdp.start import grouped_start
+from skbnp.models.hdp.posterior import CollapsedCache, has_doubled
+from skbnp.models.nested_hdp import (
+    MixedTree,
+    NestedHDPModel,
+    NestedPosterior,
+    NestedPredictor,
+    NestedStats,
+    NestedStep,
+    grouped_start,
+    prune,
+)
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.arrays import with_columns
 from skbnp.utils.ranges import Unlimited

@@ -16,7 +16,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators import _base
-from skbnp.estimators._checkpoints import FitRecord, save_chunk
+from skbnp.estimators._checkpoints import FitRecord, FitTasks, save_chunk
 from skbnp.estimators._known_topics import check_names
 from skbnp.estimators._saved import (
     check_history,
@@ -25,7 +25,6 @@ from skbnp.estimators._saved import (
     check_sizes,
     check_type,
 )
-from skbnp.estimators._sessions import FitTasks
 from skbnp.inference.chains import (
     ChainMonitor,
     ChainStart,
@@ -35,9 +34,9 @@ from skbnp.inference.chains import (
 )
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import SILENT, Account, shown, thin
-from skbnp.rows.tokens import Tokens
+from skbnp.rows.batch import Tokens
 from skbnp.utils.archive import digest_of, rows_digest
-from skbnp.utils.mixing import has_mixed, mixing
+from skbnp.utils.fitted import has_mixed, mixing
 from skbnp.utils.random import draw_seed_entropy
 from skbnp.utils.ranges import MOST_IDS, Entropy, Id, Steps
 from skbnp.utils.typing import MatrixLike

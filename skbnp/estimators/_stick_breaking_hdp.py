@@ -7,19 +7,22 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.distributions.stick_breaking import mean_weights
+from skbnp.distributions import mean_weights
 from skbnp.estimators._base import NUMBER
 from skbnp.estimators._known_topics import TopicPriorLike, base_prior, n_given
 from skbnp.estimators._saved import check_number
 from skbnp.estimators._variational import VariationalTopicModel
-from skbnp.inference.engine import Learner
+from skbnp.inference.engine import NOTHING, DocumentStarts, Learner, RunningAverage
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import NOTHING, DocumentStarts, RunningAverage
-from skbnp.inference.protocols import NO_MOVES, Corpus, StepInput
-from skbnp.inference.schedules import BatchSchedule
-from skbnp.models.hdp_sticks.local import Tables, TableStep
-from skbnp.models.hdp_sticks.merges import BoundMerges
-from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
+from skbnp.inference.protocols import NO_MOVES, BatchSchedule, Corpus, StepInput
+from skbnp.models.hdp_sticks import (
+    BoundMerges,
+    StickHDP,
+    StickState,
+    StickStats,
+    Tables,
+    TableStep,
+)
 from skbnp.rows.batch import Batch
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import StrOptions

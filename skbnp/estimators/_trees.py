@@ -10,9 +10,8 @@ from sklearn.base import TransformerMixin
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.estimators._base import TopicModelMixin
 from skbnp.inference.executor import Executor
-from skbnp.models.nested_crp.local import DocPaths
+from skbnp.models.nested_crp.local import DocPaths, PathPredictor
 from skbnp.models.nested_crp.model import PathGlobals
-from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView
 from skbnp.utils.arrays import at_columns, rows_of

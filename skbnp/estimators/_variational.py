@@ -17,7 +17,13 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.word_topics import SeenWords, WordTopics
 from skbnp.estimators import _base
-from skbnp.estimators._checkpoints import FitRecord, save_chunk
+from skbnp.estimators._checkpoints import (
+    FitAccount,
+    FitRecord,
+    FitSession,
+    FitTasks,
+    save_chunk,
+)
 from skbnp.estimators._known_topics import (
     Resolved,
     check_names,
@@ -34,10 +40,8 @@ from skbnp.estimators._saved import (
     check_posterior,
     check_type,
 )
-from skbnp.estimators._sessions import FitAccount, FitSession, FitTasks
-from skbnp.inference.engine import PassLearner, StreamLearner
+from skbnp.inference.engine import PassLearner, RunningAverage, StreamLearner
 from skbnp.inference.executor import Executor, commit
-from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import (
     Account,
     Monitor,
@@ -59,16 +63,14 @@ from skbnp.inference.protocols import (
     DocumentLocalStep,
     LocalStop,
     Moves,
+    OnlineSchedule,
     StepInput,
 )
-from skbnp.inference.schedules import OnlineSchedule
-from skbnp.models.hdp.fold_in import MeanTopics
+from skbnp.models.hdp.births import blur
+from skbnp.models.hdp.fold_in import MeanTopics, MixturePredictor, doc_prior_of
 from skbnp.models.hdp.local import DocumentStep, expected_counts
-from skbnp.models.hdp.moves.held_out import blur
-from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.rows.batch import Batch
-from skbnp.utils.arrays import row_parts
-from skbnp.utils.ordering import names_by_weight
+from skbnp.utils.arrays import names_by_weight, row_parts
 from skbnp.utils.plain import from_plain
 from skbnp.utils.random import Purpose, draw_seed_entropy, gamma_noise, stream
 from skbnp.utils.typing import MatrixLike

@@ -23,7 +23,7 @@ from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import StateT, StatsT
 from skbnp.components.word_topics import remaining
 from skbnp.inference.executor import commit
-from skbnp.utils.ordering import rows_by_id
+from skbnp.utils.arrays import rows_by_id
 from skbnp.utils.ranges import (
     MOST_IDS,
     Entropy,

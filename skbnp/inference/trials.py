@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skbnp.components.tree_moves import TreeMoves
+from skbnp.components.tree_sticks import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor, discarding

@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.decomposition import LatentDirichletAllocation
 
 from skbnp.utils import fitted as read
+from skbnp.utils.fitted import FEWEST, has_mixed
 from skbnp.utils.lazy import import_optional
-from skbnp.utils.mixing import FEWEST, has_mixed
 from skbnp.utils.validation import check_counts, validate_params
 
 

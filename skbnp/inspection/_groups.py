@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from skbnp.components.topic_evidence import TopicCounts
-from skbnp.components.topic_groups import Grouping, group_topics
+from skbnp.components.topic_groups import Grouping, TopicCounts, group_topics
 from skbnp.inference.executor import Executor
 from skbnp.inspection._displays import (
     COLOURS,
@@ -29,10 +28,9 @@ from skbnp.inspection._terms import (
     rank_topics,
     relevant_terms,
 )
-from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.models.hdp.fold_in import MixturePredictor
 from skbnp.utils import fitted as read
-from skbnp.utils.arrays import rows_of
-from skbnp.utils.ordering import largest
+from skbnp.utils.arrays import largest, rows_of
 from skbnp.utils.typing import Array, Ints, MatrixLike
 from skbnp.utils.validation import (
     POSITIVE,

@@ -20,7 +20,7 @@ from skbnp.inspection._displays import (
 )
 from skbnp.inspection._terms import terms_of
 from skbnp.utils import fitted as read
-from skbnp.utils.mixing import best_sample, has_mixed, is_sampler, mixing
+from skbnp.utils.fitted import best_sample, has_mixed, is_sampler, mixing
 from skbnp.utils.validation import POSITIVE, StrOptions, validate_params
 
 

@@ -18,8 +18,8 @@ from skbnp.inspection._displays import (
 )
 from skbnp.inspection._terms import top_terms
 from skbnp.utils import fitted as read
-from skbnp.utils.mixing import best_sample
-from skbnp.utils.ordering import largest
+from skbnp.utils.arrays import largest
+from skbnp.utils.fitted import best_sample
 from skbnp.utils.validation import POSITIVE, validate_params
 
 

@@ -26,10 +26,9 @@ from skbnp.inspection._displays import (
 from skbnp.inspection._terms import check_shares, top_terms
 from skbnp.trees import Tree
 from skbnp.utils import fitted as read
-from skbnp.utils.arrays import members
+from skbnp.utils.arrays import largest, members
 from skbnp.utils.labels import check_after, check_labels, warn_if_few_rows
 from skbnp.utils.lazy import import_pandas
-from skbnp.utils.ordering import largest
 from skbnp.utils.typing import Ints
 from skbnp.utils.validation import (
     POSITIVE,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from skbnp.estimators._reduce_topics import merges_of, merges_to
+from skbnp.estimators._merge_fits import merges_of, merges_to
 from skbnp.inspection._displays import (
     BLUE,
     GREY,
@@ -18,7 +18,7 @@ from skbnp.inspection._displays import (
 )
 from skbnp.inspection._history import FEW
 from skbnp.metrics import document_completion_score, topic_coherence
-from skbnp.rows.digests import share_known
+from skbnp.rows.survey import share_known
 from skbnp.utils import fitted as read
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.typing import Array, Ints

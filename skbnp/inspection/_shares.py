@@ -19,7 +19,7 @@ from scipy.special import ndtri, polygamma, stdtrit, xlogy
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from skbnp.distributions.dirichlet import log_growth
+from skbnp.distributions import log_growth
 from skbnp.inference.executor import Executor
 from skbnp.inspection._compared import topics_of_sample
 from skbnp.inspection._displays import (
@@ -40,14 +40,12 @@ from skbnp.inspection._terms import (
     relevant_terms,
     transformed,
 )
-from skbnp.models.hdp.fold_in import mix
-from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.models.hdp.fold_in import MixturePredictor, mix
 from skbnp.utils import fitted as read
-from skbnp.utils.arrays import row_parts, rows_of
+from skbnp.utils.arrays import evenly_spaced, largest, row_parts, rows_of
 from skbnp.utils.labels import RowLabels, check_labels
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.matching import cosines
-from skbnp.utils.ordering import evenly_spaced, largest
 from skbnp.utils.typing import Array, Flags, Ints
 from skbnp.utils.validation import (
     POSITIVE,

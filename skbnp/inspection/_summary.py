@@ -21,10 +21,10 @@ from skbnp.inspection._groups import (
 )
 from skbnp.inspection._terms import rank_topics, relevant_terms
 from skbnp.metrics import document_completion_score, split_tokens
-from skbnp.rows.digests import share_known
+from skbnp.rows.survey import share_known
 from skbnp.utils import fitted as read
-from skbnp.utils.mixing import best_sample, has_mixed, is_sampler, mixing
-from skbnp.utils.ordering import largest
+from skbnp.utils.arrays import largest
+from skbnp.utils.fitted import best_sample, has_mixed, is_sampler, mixing
 from skbnp.utils.typing import Ints
 from skbnp.utils.validation import POSITIVE, check_counts, texts_in, validate_params
 

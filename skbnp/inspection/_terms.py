@@ -22,8 +22,8 @@ from skbnp.inspection._displays import (
     shortened,
 )
 from skbnp.utils import fitted as read
+from skbnp.utils.arrays import largest
 from skbnp.utils.lazy import import_pandas
-from skbnp.utils.ordering import largest
 from skbnp.utils.typing import Array, Flags, Ints
 from skbnp.utils.validation import (
     POSITIVE,

@@ -14,9 +14,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from skbnp.inspection._displays import COLOURS as LINES
 from skbnp.inspection._terms import check_shares, doc_counts, doc_prior, transformed
 from skbnp.utils import fitted as read
-from skbnp.utils.arrays import rows_of
+from skbnp.utils.arrays import largest, rows_of
 from skbnp.utils.lazy import import_pandas
-from skbnp.utils.ordering import largest
 from skbnp.utils.typing import Array, Ints
 from skbnp.utils.validation import POSITIVE, check_counts, validate_params
 

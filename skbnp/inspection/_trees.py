@@ -17,7 +17,7 @@ from skbnp.inspection._displays import (
     shortened,
 )
 from skbnp.inspection._terms import top_terms
-from skbnp.trees.order import depths
+from skbnp.trees.tree import depths
 from skbnp.trees.view import TreeView, chains_of, named
 from skbnp.utils import fitted as read
 from skbnp.utils.typing import Array

@@ -1,6 +1,6 @@
 """Normalisers of von Mises-Fisher distributions of one dimension, less those at zero.
 
-By the expansion of `distributions/von_mises_fisher.py`.
+By the expansion of `distributions.py`.
 """
 
 from libc.math cimport log, log1p, sqrt

@@ -1,6 +1,6 @@
 """Gains of merges of groups of topics, by the evidence of documents' counts.
 
-The evidence is that of `skbnp.components.topic_evidence`, which says what symbols mean.
+The evidence is that of `skbnp.components.topic_groups`, which says what symbols mean.
 """
 
 from libc.math cimport INFINITY, log

@@ -5,7 +5,7 @@ A node whose direction has the natural parameter g, its rows included, gives a r
     log p(x | its other rows) = log C(|g'|) - log C(|g' + beta x|) + log C(beta),
 
 g' without the row; one whose direction theta is drawn, beta theta'x + log C(beta). The
-normaliser is that of `distributions/von_mises_fisher.py`, less its value at zero.
+normaliser is that of `distributions.py`, less its value at zero.
 """
 
 from libc.math cimport INFINITY, exp, log, log1p

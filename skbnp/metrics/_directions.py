@@ -10,7 +10,7 @@ from skbnp.inference.executor import Executor
 from skbnp.metrics._held_out import unwrap
 from skbnp.models.dependent_trees import local
 from skbnp.models.dependent_trees.epoch import rows_by_epoch
-from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.arrays import one_blas_thread
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted
 

@@ -15,7 +15,7 @@ from skbnp.inference.protocols import LocalStop, StepInput
 from skbnp.metrics._held_out import unwrap
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import HDPModel
-from skbnp.models.hdp_sticks.surrogate import (
+from skbnp.models.hdp_sticks import (
     SMALLEST,
     Assignments,
     Sticks,

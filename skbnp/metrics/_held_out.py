@@ -19,8 +19,7 @@ from sklearn.utils.validation import check_array
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import Predictor
 from skbnp.models.hdp.burstiness import learn_burstiness
-from skbnp.models.hdp.fold_in import MeanTopics, mix
-from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
+from skbnp.models.hdp.fold_in import MeanTopics, MixturePredictor, doc_prior_of, mix
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import MOST_UNITS, rows_of, with_values
 from skbnp.utils.random import Purpose, stream
@@ -413,7 +412,7 @@ def fold_in_score(estimator: BaseEstimator, X: MatrixLike, y: object = None) -> 
     .. [1] Chong Wang and David M. Blei, "Variational Inference for the Nested Chinese
        Restaurant Process", NIPS 2009.
     """
-    from skbnp.models.nested_crp.prediction import PathPredictor  # of trees alone
+    from skbnp.models.nested_crp.local import PathPredictor  # of trees alone
 
     estimator, X = unwrap(estimator, X)
     predictor = _predictor_of(estimator)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from skbnp.utils import fitted as read
-from skbnp.utils.ordering import largest
+from skbnp.utils.arrays import largest
 from skbnp.utils.typing import Array, Ints
 from skbnp.utils.validation import (
     POSITIVE,

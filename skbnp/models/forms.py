@@ -9,82 +9,103 @@ from typing import Any, get_type_hints
 import scipy.sparse as sp
 
 from skbnp.components.known_topics import KnownWordTopics, TopicPriors
-from skbnp.components.tree_moves import TreeMoves
-from skbnp.components.tree_sticks import LevelPriors
+from skbnp.components.tree_sticks import LevelPriors, TreeMoves
 from skbnp.components.word_topics import SeenWords, WordRows, WordTopics
-from skbnp.inference.engine import Learner
-from skbnp.inference.memory import (
+from skbnp.inference.engine import (
     DocumentCache,
     DocumentStarts,
     DocumentWeights,
+    Learner,
     RunningAverage,
 )
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
-from skbnp.inference.protocols import Corpus, Moves
-from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Part
+from skbnp.inference.protocols import BatchSchedule, Corpus, Moves, OnlineSchedule, Part
 from skbnp.inference.shards import Broadcast
 from skbnp.inference.trials import Rejections
-from skbnp.models.dependent_slices.chain_state import TreeChainState
-from skbnp.models.dependent_slices.directions import Directions
-from skbnp.models.dependent_slices.sample import TreeSample
-from skbnp.models.dependent_trees.epoch import ClosedEpoch, EpochModel, EpochPosterior
-from skbnp.models.dependent_trees.local import Memo
+from skbnp.models.dependent_slices.chain import TreeChainState
+from skbnp.models.dependent_slices.model import Directions, TreeSample
+from skbnp.models.dependent_trees import records
+from skbnp.models.dependent_trees.epoch import (
+    ClosedEpoch,
+    EpochModel,
+    EpochMoves,
+    EpochPosterior,
+)
+from skbnp.models.dependent_trees.local import Drift, Memo, Naturals, NodeTable
 from skbnp.models.dependent_trees.memory import (
+    Edit,
     EpochCache,
+    EpochGlobals,
     EpochLearner,
     LastBroadcast,
     RowLocalStep,
 )
-from skbnp.models.dependent_trees.moves import records
-from skbnp.models.dependent_trees.moves.settings import EpochMoves
-from skbnp.models.dependent_trees.moves.structure import TreeEdits as EpochEdits
-from skbnp.models.dependent_trees.node_table import Drift, Naturals, NodeTable
-from skbnp.models.dependent_trees.shard_tasks import Edit, EpochGlobals
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
+from skbnp.models.dependent_trees.structure import TreeEdits as EpochEdits
 from skbnp.models.hca import state as hca
-from skbnp.models.hca.frame import Frame
 from skbnp.models.hca.local import Memo as ComponentMemo
-from skbnp.models.hca.memory import RowCache
+from skbnp.models.hca.local import RowCache
 from skbnp.models.hca.model import Model as ComponentModel
-from skbnp.models.hca.moves.proposals import Proposal as ComponentProposal
-from skbnp.models.hca.moves.structure import ComponentEdits, RecentRows, Rival
+from skbnp.models.hca.moves import ComponentEdits, RecentRows, Rival
+from skbnp.models.hca.moves import Proposal as ComponentProposal
+from skbnp.models.hca.state import Frame
+from skbnp.models.hdp.births import EndUnused, LearnBurstiness
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.cross_fit import CrossFittedTrials
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, Trial
-from skbnp.models.hdp.memory import CollapsedCache, MeanFieldCache
-from skbnp.models.hdp.memory import Memo as MeanFieldMemo
-from skbnp.models.hdp.memory import Statistics as CollapsedMemo
-from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
-from skbnp.models.hdp.moves.held_out import EndUnused
-from skbnp.models.hdp.moves.printed import PrintedMoves
-from skbnp.models.hdp.moves.repeats import LearnBurstiness
-from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.outliers import Outliers, Proposal
-from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.reservoir import Reservoir
-from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, Sent, ShardCorpus
-from skbnp.models.hdp.shard_schedules import Block, BlockSchedule
-from skbnp.models.hdp.shard_tasks import Cut
+from skbnp.models.hdp.model import (
+    CollapsedHDP,
+    CollapsedStats,
+    DirectHDP,
+    HDPState,
+    HDPStats,
+)
+from skbnp.models.hdp.moves import PrintedMoves, SplitMerge
+from skbnp.models.hdp.posterior import (
+    CollapsedCache,
+    HDPPosterior,
+    MeanFieldCache,
+    Outliers,
+    Proposal,
+    Reservoir,
+)
+from skbnp.models.hdp.posterior import Memo as MeanFieldMemo
+from skbnp.models.hdp.posterior import Statistics as CollapsedMemo
+from skbnp.models.hdp.shards import (
+    Block,
+    BlockDocumentWeights,
+    BlockSchedule,
+    Cut,
+    Sent,
+    ShardCorpus,
+)
 from skbnp.models.hdp.stream_trials import PausedTrials, StreamTrials
 from skbnp.models.hdp_franchise.chain import FranchiseState
-from skbnp.models.hdp_franchise.model import Concentrations, TableAssignments
-from skbnp.models.hdp_franchise.sample import FranchiseSample
-from skbnp.models.hdp_sticks.local import Tables
-from skbnp.models.hdp_sticks.merges import BoundMerges
-from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
-from skbnp.models.nested_crp.local import DocPaths
-from skbnp.models.nested_crp.memory import PathCache, TreeCorpus
+from skbnp.models.hdp_franchise.model import (
+    Concentrations,
+    FranchiseSample,
+    TableAssignments,
+)
+from skbnp.models.hdp_sticks import (
+    BoundMerges,
+    StickHDP,
+    StickState,
+    StickStats,
+    Tables,
+)
+from skbnp.models.nested_crp.local import DocPaths, PathCache, TreeCorpus
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
-from skbnp.models.nested_crp.moves.structure import OnlineTreeEdits, TreeEdits
-from skbnp.models.nested_crp_walks.chain import NestedState
-from skbnp.models.nested_crp_walks.model import Paths
-from skbnp.models.nested_crp_walks.sample import NestedSample
-from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
-from skbnp.models.nested_hdp.posterior import NestedPosterior
+from skbnp.models.nested_crp.moves import OnlineTreeEdits, TreeEdits
+from skbnp.models.nested_crp_walks import NestedSample, NestedState, Paths
+from skbnp.models.nested_hdp import (
+    MixedTree,
+    NestedHDPModel,
+    NestedPosterior,
+    NestedStats,
+)
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.plain import register
 from skbnp.utils.ranges import Steps

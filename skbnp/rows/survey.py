@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.utils.arrays import rows_of
-from skbnp.utils.typing import Array
+from skbnp.utils.typing import Array, Flags, Ints
 
 #: Different documents from which a number of topics can be judged: the largest of six
 #: starts and seeds is typically 3.4 times the smallest with 50, 1.9 times with 100.
@@ -317,3 +317,290 @@ def _are_flat(some: sp.csr_array) -> bool:
     mean = sums.sum() / n_rows
     expected = mean * (1.0 - np.square(sums / sums.sum()).sum())
     return bool(variance < FLAT * expected)
+
+
+# Units of counts, and rows that hold much of all tokens: how much each row may weigh.
+#
+# What a row tells of the structure of a corpus grows with its tokens. Rows in which
+# each token counts several times (counts per million, counts times a constant) are
+# divided by the value of one token. A row that is much longer than all others, whose
+# words of its own would remain divided among many topics, is thinned to twice their
+# mean length.
+
+
+#: Value of a token in the median row from which rows are divided.
+LARGEST_UNIT = 2.0
+#: Share of rows that must be multiples of a unit.
+MOST_ROWS = 0.8
+#: The least value of a row is at most so many tokens.
+MOST_LEAST = 60
+#: Values, besides the least, that show the unit of a row of rounded values.
+FEWEST_VALUES = 6
+#: Sum of percentages.
+PERCENT = 100.0
+#: Equal sums that are no numbers of tokens, if values are no whole numbers.
+LARGE_SUM = 1_000.0
+#: An outlying row is so many times as long as the mean, outlying rows counted as the
+#: longest that is none, and has such a share of all tokens. Of 13 corpora the longest
+#: are 2.5 to 7.7 times the mean; those above 5 times have a share of 0.4 % at most.
+OUTLYING, OUTLYING_SHARE = 5.0, 0.01
+#: It is longer than twice the longest usual one: many long rows are usual, more than
+#: this share of the rows, and than so many. Outlying rows are thinned to twice the mean
+#: of the others, or to the longest usual one. (Planted: with 3 times the mean 5 topics
+#: become 9 or 11 in some fits, with 1 and 2 times alike.)
+TWICE, USUAL_SHARE, FEWEST_LONG = 2.0, 0.05, 3
+#: Rows that can be outlying, given that share; and rows of a chunk whose mean counts.
+MOST_OUTLYING, FEWEST_OF_CHUNK = 100, 5
+
+
+class Outlying(NamedTuple):
+    """Rows that are much longer than all others."""
+
+    rows: Ints  # the longest first
+    shares: Array  # of all tokens
+    length: float  # tokens that each is thinned to
+
+
+def units_of(counts: sp.csr_array) -> Array | None:
+    """Value of one token in each row, (n_rows,); None if it is one, or not known.
+
+    One unit for all rows if all values are multiples of it. Otherwise that of a row is
+    its least value, or a simple fraction of this, of which its values are multiples.
+    """
+    lengths = np.diff(counts.indptr)
+    used = lengths > 0
+    if used.sum() < FEWEST_ROWS or counts.nnz < 2 * FEWEST_ROWS:
+        return None
+    begin, values = counts.indptr[:-1][used], counts.data
+    least, sums = np.minimum.reduceat(values, begin), np.add.reduceat(values, begin)
+    if np.median(least) < LARGEST_UNIT:
+        return None
+    have_equal_sums = np.ptp(sums) < SUM_RANGE * sums.mean()
+    if have_equal_sums and sums.mean() < (1.0 + SUM_RANGE) * PERCENT:
+        return None
+    units = np.ones(counts.shape[0])
+    is_whole = not (values != np.rint(values)).any()
+    unit = float(least.min())
+    if is_whole and values.max() < 2.0**53:
+        unit = float(np.gcd.reduce(values.astype(np.int64)))
+    if unit >= LARGEST_UNIT and _are_multiples(values / unit).all():
+        units[:] = unit
+        return units
+    row = rows_of(np.concatenate([begin, [counts.nnz]]))
+    of_rows = _units_of_rows(values, row, least, is_whole and have_equal_sums)
+    if of_rows is None or np.median(of_rows) < LARGEST_UNIT:
+        return None
+    units[used] = of_rows
+    return units
+
+
+def _units_of_rows(
+    values: Array, row: Ints, least: Array, are_rounded: bool
+) -> Array | None:
+    """Unit of each row with values; None if the values of many rows have none.
+
+    `row` is that of each value. Values may have been `are_rounded` to whole numbers.
+    """
+    n_rows = len(least)
+    units, open_ = np.full(n_rows, np.nan), np.ones(n_rows, bool)
+    ratios = values / least[row]
+    decides = np.bincount(row, ratios > 1.0 + ROUNDING, n_rows) > 0
+    open_ &= decides
+    for times in range(1, MOST_LEAST + 1):
+        some = open_[row]
+        if not some.any():
+            break
+        at, scaled = row[some], times * ratios[some]
+        slack = ROUNDING * np.maximum(1.0, ROUNDING * scaled)
+        if are_rounded:
+            slack += 0.51 * (times / least[at]) * (1.0 + ratios[some])
+        shows = (slack < 0.05) & (ratios[some] > 1.0 + ROUNDING)
+        off = shows & (np.abs(scaled - np.rint(scaled)) > slack)
+        fewest = FEWEST_VALUES if are_rounded else 1
+        fits = np.bincount(at, shows, n_rows) >= fewest
+        fits &= np.bincount(at, off, n_rows) == 0
+        fits &= open_
+        units[fits] = least[fits] / times
+        open_ &= ~fits
+    # A row of equal values may be of one token each, or of that many.
+    if 2 * decides.sum() < n_rows or open_.sum() > (1.0 - MOST_ROWS) * decides.sum():
+        return None
+    if np.nanmedian(units) < LARGEST_UNIT:
+        return None
+    units[~decides] = least[~decides]  # equal values are of one token each
+    units[open_] = np.nanmedian(units)
+    return units
+
+
+def _are_multiples(ratios: Array) -> Flags:
+    """Whether ratios are whole numbers; large ones are as exact as single precision."""
+    return np.abs(ratios - np.rint(ratios)) <= ROUNDING * np.maximum(
+        1.0, ROUNDING * ratios
+    )
+
+
+def _are_shares(counts: sp.csr_array) -> bool:
+    """Whether rows are shares times a large constant, of which nothing tells the unit.
+
+    All rows have one sum then, and values are no multiples of whole numbers.
+    """
+    sums = np.asarray(counts.sum(axis=1)).ravel()
+    used = sums > 0.0
+    sums = sums[used]
+    if len(sums) < FEWEST_ROWS or np.ptp(sums) > SUM_RANGE * sums.mean():
+        return False
+    if sums.mean() < LARGE_SUM or not (counts.data != np.rint(counts.data)).any():
+        return False
+    begin = counts.indptr[:-1][used]
+    row = rows_of(np.concatenate([begin, [counts.nnz]]))
+    least = np.minimum.reduceat(counts.data, begin)
+    return _units_of_rows(counts.data, row, least, are_rounded=False) is None
+
+
+class Scales(NamedTuple):
+    """Scales of rows, which `plus` combines over parts of a corpus."""
+
+    n_rows: int
+    n_docs: int  # with tokens
+    n_tokens: float  # once rows are divided by their units
+    longest: tuple[tuple[float, int], ...]  # tokens and row, the longest first
+    #: Value of one token in the median row; None: too few rows to decide.
+    unit: float | None
+    #: Sum of each row if it is one constant that is no number of tokens; else 0.
+    row_sum: float | None
+
+    @classmethod
+    def of(cls, counts: sp.csr_array) -> "Scales":
+        """Scales of rows, divided by their units."""
+        return scaled(counts)[1]
+
+    def plus(self, other: "Scales") -> "Scales":
+        """Combine the scales of two parts of a corpus, the second one below."""
+        below = [(length, self.n_rows + row) for length, row in other.longest]
+        longest = sorted([*self.longest, *below], key=lambda pair: (-pair[0], pair[1]))
+        units = [one.unit for one in (self, other) if one.unit is not None]
+        sums = [one.row_sum for one in (self, other) if one.row_sum is not None]
+        is_one = bool(sums) and max(sums) - min(sums) <= SUM_RANGE * max(sums)
+        return Scales(
+            self.n_rows + other.n_rows,
+            self.n_docs + other.n_docs,
+            self.n_tokens + other.n_tokens,
+            tuple(longest[:MOST_OUTLYING]),
+            min(units) if units else None,
+            (sums[0] if is_one else 0.0) if sums else None,
+        )
+
+    def outlying(self, n_before: float = 0.0) -> Outlying | None:
+        """Rows that hold an outlying share of all tokens, or None.
+
+        `n_before` documents of a stream came before, as if these had the mean length
+        of the rows that are not outlying.
+        """
+        n_all = self.n_docs + n_before
+        if n_all < FEWEST_ROWS or self.n_docs < FEWEST_OF_CHUNK:
+            return None
+        lengths = np.array([length for length, _ in self.longest])
+        place = max(FEWEST_LONG, int(USUAL_SHARE * self.n_docs))
+        usual = lengths[min(place, len(lengths) - 1)]
+        number = np.arange(1, min(len(lengths), self.n_docs - 1) + 1)
+        lengths = lengths[: len(number)]
+        share = max(OUTLYING / n_all, OUTLYING_SHARE)
+        # m rows count as c = share (rest + m c): the longest that is not outlying.
+        mean = (self.n_tokens - np.cumsum(lengths)) / (self.n_docs - number)
+        left = np.maximum(1.0 - share * number, 1e-9)
+        is_longer = left * lengths > share * mean * (n_all - number)
+        is_longer &= lengths > TWICE * usual
+        n_outlying = int(np.cumprod(is_longer).sum())
+        if n_outlying == 0:
+            return None
+        rows = np.array([row for _, row in self.longest[:n_outlying]])
+        shares = lengths[:n_outlying] / self.n_tokens
+        length = max(TWICE * mean[n_outlying - 1], usual)
+        return Outlying(rows, shares, float(length))
+
+
+def scaled(counts: sp.csr_array) -> tuple[sp.csr_array, Scales]:
+    """Return counts of single tokens, and the scales of rows."""
+    units, has_rows = units_of(counts), counts.shape[0] >= FEWEST_ROWS
+    unit, row_sum = (1.0, 0.0) if has_rows else (None, None)
+    if units is not None:
+        counts = divided(counts, units)
+        unit = float(np.median(units[np.diff(counts.indptr) > 0]))
+    elif has_rows and _are_shares(counts):
+        row_sum = float(counts.sum()) / int((np.diff(counts.indptr) > 0).sum())
+    lengths = np.asarray(counts.sum(axis=1)).ravel()
+    order = np.argsort(-lengths, kind="stable")[:MOST_OUTLYING]
+    return counts, Scales(
+        counts.shape[0],
+        int((lengths > 0.0).sum()),
+        float(lengths.sum()),
+        tuple(zip(lengths[order].tolist(), order.tolist(), strict=True)),
+        unit,
+        row_sum,
+    )
+
+
+def divided(counts: sp.csr_array, units: Array) -> sp.csr_array:
+    """Divide rows by their units; whole numbers of tokens become exactly whole."""
+    values = counts.data / np.repeat(units, np.diff(counts.indptr))
+    whole = np.maximum(np.rint(values), 1.0)
+    # Rounded values are off by half a unit of theirs.
+    near = np.abs(values - whole) <= 0.05
+    values = np.where(near, whole, values)
+    return sp.csr_array((values, counts.indices, counts.indptr), counts.shape)
+
+
+def thinned(counts: sp.csr_array, outlying: Outlying) -> sp.csr_array:
+    """Thin rows evenly over their tokens; whole counts remain whole."""
+    values = counts.data.copy()
+    for row in outlying.rows.tolist():
+        part = slice(counts.indptr[row], counts.indptr[row + 1])
+        given = values[part]
+        scaled = given * (outlying.length / given.sum())
+        if not (given != np.rint(given)).any():
+            scaled = np.diff(np.floor(np.cumsum(scaled) + 0.5), prepend=0.0)
+        values[part] = scaled
+    result = sp.csr_array(
+        (values, counts.indices.copy(), counts.indptr.copy()), counts.shape
+    )
+    result.eliminate_zeros()
+    return result
+
+
+# Digests of the rows that a model has learned from, by which it knows them again.
+
+
+Hashes = NDArray[np.uint64]
+
+#: Hashes that are kept: those of all rows or, of more rows, the smallest.
+MOST_HASHES = 4096
+
+
+def hashes_of(counts: sp.csr_array) -> Hashes:
+    """Hashes of the rows that have entries, whatever the order of these, (n,)."""
+    columns = counts.indices.astype(np.uint64)
+    values = np.asarray(counts.data, np.float64) + 0.0
+    mixed = _mix(_mix(columns) + values.view(np.uint64))
+    rows = np.unique(rows_of(counts.indptr), return_index=True)[1]
+    return _mix(np.add.reduceat(mixed, rows)) if len(rows) else mixed
+
+
+def joined(hashes: Hashes, more: Hashes) -> Hashes:
+    """Return the digest of the rows of both, the smallest hashes in order."""
+    return np.union1d(hashes, more)[:MOST_HASHES]
+
+
+def share_known(digest: Hashes, counts: sp.csr_array) -> float:
+    """Share of the rows with entries that a digest has; 0 if it cannot tell."""
+    hashes = hashes_of(counts)
+    if len(digest) == MOST_HASHES:
+        hashes = hashes[hashes <= digest[-1]]
+    return float(np.isin(hashes, digest).mean()) if len(hashes) else 0.0
+
+
+def _mix(x: Hashes) -> Hashes:
+    """Mix the bits of numbers, splitmix64 (Steele, Lea and Flood 2014)."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skbnp.trees.order import depths, read_only
+from skbnp.trees.tree import depths, read_only
 from skbnp.utils.lazy import import_optional
 from skbnp.utils.typing import Flags, Ints
 

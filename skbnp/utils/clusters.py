@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, ward
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.utils.blas import libraries
+from skbnp.utils.arrays import libraries
 
 
 def kmeans(X: sp.csr_array, n_clusters: int, rng: np.random.Generator) -> NDArray:

@@ -1,8 +1,10 @@
 """Names of a package that are imported when they are first asked for."""
 
 import importlib
+import platform
 import sys
 from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 
@@ -35,3 +37,40 @@ def import_optional(module: str, need: str, install: str) -> Any:
 def import_pandas() -> Any:
     """Import pandas for a frame."""
     return import_optional("pandas", "This frame needs pandas", "pandas")
+
+
+# Versions of the machine and the packages, for bug reports.
+
+
+#: Packages that skbnp needs, and those that it can use.
+PACKAGES = (
+    "skbnp",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "joblib",
+    "arviz-stats",
+    "threadpoolctl",
+    "Cython",
+    "matplotlib",
+    "pandas",
+    "networkx",
+    "skops",
+)
+
+
+def show_versions() -> None:
+    """Print the versions of Python, of the system and of packages, for an issue."""
+    facts = {
+        "python": sys.version.replace("\n", " "),
+        "executable": sys.executable,
+        "machine": platform.platform(),
+    }
+    for name in PACKAGES:
+        try:
+            facts[name] = version(name)
+        except PackageNotFoundError:
+            facts[name] = "not installed"
+    width = max(map(len, facts))
+    for name, fact in facts.items():
+        print(f"{name:>{width}}: {fact}")

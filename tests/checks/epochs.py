@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from reference import dependent_trees as reference
-from skbnp.distributions.von_mises_fisher import draw, expansion
+from skbnp.distributions import draw, expansion
 from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree

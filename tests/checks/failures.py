@@ -9,8 +9,8 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.protocols import DocumentLocalStep
 from skbnp.models.dependent_slices.chain import SliceChain
 from skbnp.models.dependent_trees import memory as dependent_trees
-from skbnp.models.hca.memory import RowLocalStep
-from skbnp.models.nested_crp.memory import PathLocalStep
+from skbnp.models.hca.local import RowLocalStep
+from skbnp.models.nested_crp.local import PathLocalStep
 
 __all__ = ["Failure", "failing_visit", "fit_updates", "of_case"]
 

@@ -27,7 +27,7 @@ import skbnp
 from checks.states import NOTES, TIMES, differences, learned
 from skbnp import HDP, GibbsHDP, NestedCRP
 from skbnp.callbacks import Checkpoint
-from skbnp.components.tree_moves import TreeMoves
+from skbnp.components.tree_sticks import TreeMoves
 from skbnp.datasets import make_bars, make_tree
 from skbnp.models.hdp import cross_fit
 

@@ -22,8 +22,8 @@ from checks.states import assert_same, snapshot
 from skbnp import HDP
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.estimators import _base
-from skbnp.models.nested_crp_walks.model import Walks
-from skbnp.rows.tokens import Tokens
+from skbnp.models.nested_crp_walks import Walks
+from skbnp.rows.batch import Tokens
 
 TESTS = Path(__file__).parents[1]
 #: States for each; SKBNP_TEST_DAMAGES asks for more.

@@ -33,9 +33,9 @@ from skbnp import HDP, DependentTrees, GibbsDependentTrees, GibbsHDP
 from skbnp.datasets import make_bars, make_dependent_trees
 from skbnp.estimators import SplitMerge
 from skbnp.models.dependent_trees import local as dependent_trees_local
-from skbnp.models.dependent_trees import start as dependent_trees_start
+from skbnp.models.dependent_trees import updates as dependent_trees_start
 from skbnp.models.dependent_trees import updates as dependent_trees_updates
-from skbnp.models.hca import frame as hca_frame
+from skbnp.models.hca import state as hca_frame
 from skbnp.rows import batch
 from skbnp.rows.batch import Batch
 

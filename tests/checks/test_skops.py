@@ -117,7 +117,7 @@ def saved(tag, holds, **more):
         saved("builtins.exec", ["raise SystemExit"]),
         saved("type", "subprocess.Popen"),
         saved("skbnp.components.word_topics.np.load", []),
-        saved("skbnp.models.hdp.memory.DocumentWeights", [10**9]),
+        saved("skbnp.models.hdp.posterior.DocumentWeights", [10**9]),
         saved("document-weights/1", [10**9]),
         saved("document-weights/1", {"n_docs": 10**9}),
         saved("document-weights/1", {"_values": 10**9, "_scale": 1.0}),

@@ -8,9 +8,8 @@ from unittest import mock
 from dask.delayed import Delayed
 from distributed import Client
 
-from skbnp.dask import _sessions, _shards
-from skbnp.dask._pool import Presence
-from skbnp.dask._sites import Raised, Site
+from skbnp.dask import _base, _shards
+from skbnp.dask._shards import Presence, Raised, Site
 
 __all__ = ["FAULTS", "ScriptedPool", "numbers_of_calls", "scripted_workers"]
 
@@ -136,8 +135,8 @@ class scripted_workers:
         self.roster = _shards.Roster(pool, timeout, pool.clock, pool.sleep)
         self.client = mock.NonCallableMock(Client, asynchronous=False, status="running")
         self.patches = [
-            mock.patch.object(_sessions, "ClientPool", return_value=pool),
-            mock.patch.object(_sessions, "Roster", return_value=self.roster),
+            mock.patch.object(_base, "ClientPool", return_value=pool),
+            mock.patch.object(_base, "Roster", return_value=self.roster),
             mock.patch.object(_shards, "LOOK", 1e-4),
         ]
 

@@ -19,7 +19,7 @@ from clusters.fits import TREE_SETTINGS as SETTINGS
 from skbnp.dask import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import _dependent_trees
-from skbnp.models.dependent_trees import start
+from skbnp.models.dependent_trees import updates
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,7 +63,7 @@ def test_planted_trees_are_found():
     corpus = make_dependent_trees(600, random_state=0)
     trees = DependentTrees(random_state=0, max_iter=8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_dependent_trees, "n_clusters_for", start.n_clusters_for)
+        patch.setattr(_dependent_trees, "n_clusters_for", updates.n_clusters_for)
         trees.fit(chunked(corpus.data, (200,) * 3))
     assert trees.n_components_ == 10
     assert trees.score(corpus.data) > 20.0

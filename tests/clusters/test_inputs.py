@@ -9,8 +9,8 @@ from dask import delayed
 from numpy.testing import assert_array_equal
 
 from skbnp.dask import DependentTrees
+from skbnp.dask._base import LocalSession
 from skbnp.dask._inputs import blocks_of, computed, is_lazy, read_block
-from skbnp.dask._sessions import LocalSession
 from skbnp.datasets import make_dependent_trees
 
 X = np.arange(24.0).reshape(8, 3) % 5

@@ -8,9 +8,10 @@ from scipy.cluster.hierarchy import fcluster, is_valid_linkage
 from sklearn.metrics import adjusted_rand_score
 
 from reference.topic_groups import evidence, partitions
-from skbnp.components.topic_evidence import Evidence, TopicCounts
 from skbnp.components.topic_groups import (
+    Evidence,
     Groups,
+    TopicCounts,
     group_topics,
 )
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from reference import topic_path as slow
-from skbnp.components.topic_path import Counts, exchanged, merge_path
+from skbnp.components.topic_groups import Counts, exchanged, merge_path
 
 
 def table(n_topics, n_words, seed, n_kinds=4):

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skbnp.datasets import make_dependent_trees
-from skbnp.distributions.von_mises_fisher import bessel_ratio
+from skbnp.distributions import bessel_ratio
 
 FEW = {"n_samples": 20, "n_epochs": 2, "n_features": 6, "branching": (2, 2)}
 

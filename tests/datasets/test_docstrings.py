@@ -13,7 +13,7 @@ import scipy
 import sklearn
 from sklearn.utils import check_random_state
 
-from skbnp.datasets import _docstrings, load_docstrings
+from skbnp.datasets import _loaders, load_docstrings
 
 FEW = {"numpy.sum": "Sum of array elements.", "scipy.stats.norm": "A normal."}
 
@@ -55,7 +55,7 @@ def few(monkeypatch):
         calls.append(1)
         return dict(FEW)
 
-    monkeypatch.setattr(_docstrings, "_collect", collect)
+    monkeypatch.setattr(_loaders, "_collect", collect)
     return calls
 
 
@@ -185,7 +185,7 @@ Some text.
     ],
 )
 def test_remove_takes_nothing_else(monkeypatch, tmp_path, part, left):
-    monkeypatch.setattr(_docstrings, "_collect", lambda: {"numpy.add": NUMPYDOC})
+    monkeypatch.setattr(_loaders, "_collect", lambda: {"numpy.add": NUMPYDOC})
     assert load_docstrings(data_home=tmp_path, remove=(part,)).data == [left]
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import polygamma, psi
 
-from skbnp.distributions.dirichlet import inverse_digamma, log_growth
+from skbnp.distributions import inverse_digamma, log_growth
 
 EPSILON = np.finfo(float).eps
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skbnp.distributions.stick_breaking import log_weights, mean_weights
+from skbnp.distributions import log_weights, mean_weights
 
 
 def drawn(a, b, n_draws=400_000):

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.special import ive
 from scipy.stats import kstest, vonmises_fisher
 
-from skbnp.distributions.von_mises_fisher import (
+from skbnp.distributions import (
     _draw_cosine_of_each,
     _draw_cosines,
     bessel_ratio,

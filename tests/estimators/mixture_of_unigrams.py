@@ -19,10 +19,8 @@ from skbnp.components import topics
 from skbnp.components.statistics import WordStats
 from skbnp.components.word_topics import WordRows
 from skbnp.estimators._variational import VariationalTopicModel
-from skbnp.inference.engine import Learner
-from skbnp.inference.memory import RunningAverage
-from skbnp.inference.protocols import Collected, Corpus, StepInput
-from skbnp.inference.schedules import BatchSchedule
+from skbnp.inference.engine import Learner, RunningAverage
+from skbnp.inference.protocols import BatchSchedule, Collected, Corpus, StepInput
 from skbnp.rows.batch import Batch
 
 

@@ -22,7 +22,7 @@ from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import EpochMoves
 from skbnp.inference.executor import Executor
 from skbnp.metrics import plug_in_gain
-from skbnp.models.dependent_trees.moves import structure
+from skbnp.models.dependent_trees import structure
 
 #: Planted: root, 3, 6; the last node begins in epoch 2, another ends after epoch 1.
 LIFETIMES = np.tile([0, 3], (10, 1))
@@ -249,7 +249,7 @@ def test_score_is_a_log_density(fitted):
 def test_plug_in_gain_is_that_of_the_paper(fitted, drawn):
     X = drawn.data[drawn.epochs == 3]
     state, priors = fitted._posterior.state, fitted._posterior.model.priors
-    from skbnp.distributions.von_mises_fisher import log_normaliser
+    from skbnp.distributions import log_normaliser
 
     beta = state.concentration
     weights = state.sticks(priors).mean_weights(state.tree)

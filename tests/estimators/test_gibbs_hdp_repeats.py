@@ -12,8 +12,8 @@ from skbnp import GibbsHDP
 from skbnp.datasets import make_hdp
 from skbnp.inference.executor import Executor
 from skbnp.metrics import held_out_log_likelihood, split_tokens
-from skbnp.models.hdp.prediction import MixturePredictor
-from skbnp.utils.ordering import rows_by_id
+from skbnp.models.hdp.fold_in import MixturePredictor
+from skbnp.utils.arrays import rows_by_id
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from checks.failures import Failure, failing_visit
 from checks.states import assert_same, learned
 from skbnp import HDP, GibbsNestedCRP
 from skbnp.datasets import make_tree
-from skbnp.models.nested_crp_walks import chain as nested_chain
+from skbnp.models import nested_crp_walks as nested_chain
 from skbnp.trees import TreeView
 
 #: Priors of the corpus, nearly; and a chain whose sweeps do not depend on their number,

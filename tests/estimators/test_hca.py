@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from checks.long import daily
 from skbnp import HierarchicalComponentAnalysis
 from skbnp.datasets import make_subspace_tree
-from skbnp.models.hca.moves import structure
-from skbnp.models.hca.moves.structure import RecentRows
+from skbnp.models.hca import moves
+from skbnp.models.hca.moves import RecentRows
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ def test_groups_are_not_taken_for_parts_of_a_cloud(name, seed):
 
 
 def test_rows_that_a_stream_keeps_are_few_and_its_own(monkeypatch):
-    monkeypatch.setattr(structure, "MOST_ROWS", 40)
+    monkeypatch.setattr(moves, "MOST_ROWS", 40)
     X = np.random.default_rng(0).normal(size=(100, 3))
     recent, due = RecentRows(), []
     for begin in range(0, 100, 10):

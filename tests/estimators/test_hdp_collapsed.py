@@ -15,7 +15,7 @@ from skbnp.datasets import make_bars, make_hdp
 from skbnp.inference.executor import Executor
 from skbnp.metrics import document_completion_score
 from skbnp.models.hdp.fold_in import fold_in
-from skbnp.models.hdp.reservoir import Reservoir
+from skbnp.models.hdp.posterior import Reservoir
 
 METHODS = ["online", "memoized", "batch"]
 

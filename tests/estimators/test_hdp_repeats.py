@@ -12,10 +12,10 @@ from checks.long import daily
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.inference.executor import Executor
+from skbnp.models.hdp import births as held_out_moves
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, fold_in_posterior, fold_in_tables
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
-from skbnp.models.hdp.moves import held_out as held_out_moves
 
 
 def draw_bursty(n_docs, n_topics, n_words, length, concentration, seed):

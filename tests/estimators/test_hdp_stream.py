@@ -15,8 +15,9 @@ from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
-from skbnp.inference.schedules import OnlineSchedule
-from skbnp.models.hdp import held_out_trials, reservoir
+from skbnp.inference.protocols import OnlineSchedule
+from skbnp.models.hdp import held_out_trials
+from skbnp.models.hdp import posterior as reservoir
 from skbnp.models.hdp.stream_trials import PausedTrials
 
 

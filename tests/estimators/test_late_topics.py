@@ -19,10 +19,10 @@ from skbnp.estimators import SplitMerge
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage, Remove, apply
-from skbnp.models.hdp import late_topics, reservoir, stream_trials
+from skbnp.models.hdp import posterior as reservoir
+from skbnp.models.hdp import stream_trials
 from skbnp.models.hdp.fold_in import score_documents
-from skbnp.models.hdp.outliers import Outliers, Proposal
-from skbnp.models.hdp.posterior import continued
+from skbnp.models.hdp.posterior import Outliers, Proposal, continued
 from skbnp.models.hdp.stream_trials import PausedTrials
 
 N_TOPICS, N_LATE, BEGIN = 8, 2, 700
@@ -100,7 +100,7 @@ def two_late_as_one(seed):
     hdp, X, topics = learned_before(seed)
     posterior = hdp._posterior.copy()
     mean = sp.csr_array(topics[:N_LATE].mean(axis=0, keepdims=True))
-    late_topics.add_topics(posterior, mean, np.array([0.1]))
+    stream_trials.add_topics(posterior, mean, np.array([0.1]))
     with Executor(1) as executor:
         scores = score_documents(
             posterior, X[BEGIN:], executor, [len(posterior.ids) - 1]
@@ -116,7 +116,7 @@ def learned_anew(seed, is_young):
         outliers = replace(outliers, provisional=((int(posterior.ids[-1]), 0),))
     rng = np.random.default_rng(seed)
     with Executor(1) as executor:
-        outliers = late_topics.propose(posterior, outliers, rng, executor)
+        outliers = stream_trials.propose(posterior, outliers, rng, executor)
     last = posterior.global_stats.topic_words.rows(slice(None))[:, -1]
     proposal, late = outliers.proposal, topics[:N_LATE]
     proposed = np.zeros((0, 200)) if proposal is None else proposal.topics.toarray()
@@ -169,7 +169,7 @@ def proposed(dense, n_late, n_docs):
             rng, late = np.random.default_rng(seed), topics[:n_late]
             kept = Outliers.empty(400).with_documents(draw(n_docs, late, rng))
             with Executor(1) as executor:
-                kept = late_topics.propose(posterior, kept, rng, executor)
+                kept = stream_trials.propose(posterior, kept, rng, executor)
             cases.append(cosines(late, kept.proposal.topics.toarray()))
     return cases
 
@@ -181,7 +181,7 @@ def test_few_documents_of_two_topics_propose_both(dense, monkeypatch):
         return sum((c.max(axis=1) > 0.75).all() for c in proposed(dense, 2, 14))
 
     n_within = n_both()
-    monkeypatch.setattr(late_topics, "_standard_error", lambda *sums: 0.0)
+    monkeypatch.setattr(stream_trials, "_standard_error", lambda *sums: 0.0)
     assert n_within >= n_both() + 3
 
 
@@ -196,8 +196,8 @@ def test_the_first_number_within_one_standard_error_of_the_best_is_chosen():
     """Documents lose one nat on average, by a spread of nine or of one."""
     best, lost = np.zeros(16), 1.0 - np.resize([1.0, -1.0], 16)
     clear, unclear = best - lost, 9.0 * np.resize([1.0, -1.0], 16) - 1.0
-    assert late_topics._first_of_the_best(np.array([clear, unclear, best])) == 1
-    assert late_topics._first_of_the_best(np.array([clear, best])) == 1
+    assert stream_trials._first_of_the_best(np.array([clear, unclear, best])) == 1
+    assert stream_trials._first_of_the_best(np.array([clear, best])) == 1
 
 
 def test_edited_topics_are_not_learned_anew():
@@ -231,8 +231,8 @@ def test_quiet_streams_have_no_births():
 @pytest.fixture
 def accept_all(monkeypatch):
     """Let all proposals be born, and make many of them."""
-    monkeypatch.setattr(late_topics, "LEAST_GAIN", -np.inf)
-    monkeypatch.setattr(late_topics, "ERRORS", -np.inf)
+    monkeypatch.setattr(stream_trials, "LEAST_GAIN", -np.inf)
+    monkeypatch.setattr(stream_trials, "ERRORS", -np.inf)
     monkeypatch.setattr(reservoir, "OUTLIER", 0.5)
 
 
@@ -288,7 +288,7 @@ def test_damaged_files_of_late_topics_are_refused(part, tmp_path):
 
 def test_documents_that_judge_stay_as_they_are(monkeypatch):
     """Those predicted badly are kept afterwards, to propose other topics from."""
-    judged, judge_proposal = [], late_topics.judge_proposal
+    judged, judge_proposal = [], stream_trials.judge_proposal
 
     def judge(posterior, outliers, X, *given):
         before = X.toarray()
@@ -296,7 +296,7 @@ def test_documents_that_judge_stay_as_they_are(monkeypatch):
         judged.append((X.toarray() == before).all())
         return result
 
-    monkeypatch.setattr(late_topics, "judge_proposal", judge)
+    monkeypatch.setattr(stream_trials, "judge_proposal", judge)
     learn(HDP(2, random_state=0), plant(900, seed=1)[0], 100)
     assert judged
     assert all(judged)

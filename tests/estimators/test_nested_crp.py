@@ -17,8 +17,8 @@ from skbnp.datasets import make_tree
 from skbnp.estimators import TreeMoves
 from skbnp.inference.executor import Executor
 from skbnp.metrics import fold_in_score
+from skbnp.models.nested_crp import moves as tree_online
 from skbnp.models.nested_crp.model import path_globals
-from skbnp.models.nested_crp.moves import structure as tree_online
 
 #: Priors of the corpus, nearly.
 PRIORS = {

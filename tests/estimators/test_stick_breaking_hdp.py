@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from checks.long import along_diagonal
 from skbnp import StickBreakingHDP
 from skbnp.metrics import held_out_log_likelihood, split_tokens
-from skbnp.models.hdp_sticks.merges import BoundMerges
+from skbnp.models.hdp_sticks import BoundMerges
 from skbnp.utils.matching import cosines
 
 METHODS = pytest.mark.parametrize("method", ["batch", "online"])

@@ -33,7 +33,7 @@ from skbnp.inspection import (
     topics_over_time,
     topics_to_frame,
 )
-from skbnp.utils.ordering import rows_by_id
+from skbnp.utils.arrays import rows_by_id
 
 MODELS = {
     "collapsed": HDP(8, max_iter=30, random_state=0),

@@ -10,20 +10,24 @@ from checks.corpora import topic_counts
 from checks.states import assert_same, differences
 from skbnp import HDP
 from skbnp.components.word_topics import WordTopics
-from skbnp.inference.engine import Learner
+from skbnp.inference.engine import DocumentWeights, Learner, RunningAverage
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import DocumentWeights, RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Lineage
-from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, LocalStop
-from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Part
-from skbnp.models.hdp.collapsed_local import CollapsedStep
-from skbnp.models.hdp.collapsed_model import CollapsedHDP
-from skbnp.models.hdp.memory import CollapsedCache, resummed
-from skbnp.models.hdp.model import HDPState
-from skbnp.models.hdp.moves.held_out import EndUnused
-from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.inference.protocols import (
+    NO_MOVES,
+    BatchSchedule,
+    Corpus,
+    DocumentLocalStep,
+    LocalStop,
+    OnlineSchedule,
+    Part,
+)
+from skbnp.models.hdp.births import EndUnused
+from skbnp.models.hdp.local import CollapsedStep
+from skbnp.models.hdp.model import CollapsedHDP, HDPState
+from skbnp.models.hdp.moves import SplitMerge
+from skbnp.models.hdp.posterior import CollapsedCache, HDPPosterior, resummed
 
 STOP = LocalStop(100, 1e-3)
 LOCAL_STEP = DocumentLocalStep(STOP, Executor(1), CollapsedStep)

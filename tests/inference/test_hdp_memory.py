@@ -21,14 +21,13 @@ from skbnp.inference.protocols import (
     Corpus,
     DocumentLocalStep,
     LocalStop,
+    OnlineSchedule,
 )
-from skbnp.inference.schedules import OnlineSchedule
+from skbnp.models.hdp.births import EndUnused
 from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.memory import MeanFieldCache, refreshed, resummed
 from skbnp.models.hdp.model import DirectHDP, HDPState
-from skbnp.models.hdp.moves.held_out import EndUnused
-from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.moves import SplitMerge
+from skbnp.models.hdp.posterior import HDPPosterior, MeanFieldCache, refreshed, resummed
 
 #: Topics end that no document uses.
 MOVES = SplitMerge(prune_tokens=1e-9)

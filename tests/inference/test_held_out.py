@@ -14,16 +14,13 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import Corpus
 from skbnp.metrics import held_out_log_likelihood
-from skbnp.models.hdp import held_out, held_out_priors
+from skbnp.models.hdp import births as moves
+from skbnp.models.hdp import held_out
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.models.hdp.collapsed_model import CollapsedHDP
-from skbnp.models.hdp.fold_in import SHORT_STOP
-from skbnp.models.hdp.held_out import OTHERS, compare, hold_out
-from skbnp.models.hdp.held_out_priors import suit_burstiness
-from skbnp.models.hdp.model import HDPState
-from skbnp.models.hdp.moves import held_out as moves
+from skbnp.models.hdp.fold_in import SHORT_STOP, MixturePredictor
+from skbnp.models.hdp.held_out import OTHERS, compare, hold_out, suit_burstiness
+from skbnp.models.hdp.model import CollapsedHDP, HDPState
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.prediction import MixturePredictor
 
 N_DOCS, N_WORDS, N_TOPICS, ETA = 60, 30, 5, 0.05
 #: Of the tokens of a document in single precision, and decisions closer than this may
@@ -232,7 +229,7 @@ def test_the_error_of_a_gain_is_that_of_repeated_draws():
 
 @pytest.fixture(scope="module")
 def folds(held):
-    return held_out_priors.fold_words(held)
+    return held_out.fold_words(held)
 
 
 def whole_documents(held):
@@ -259,7 +256,7 @@ def suited(folds, posterior, highest=1e4, n_steps=1):
     """Prior after some steps."""
     with Executor(None) as executor:
         for _ in range(n_steps):
-            held_out_priors.suit_prior(folds, posterior, highest, executor)
+            held_out.suit_prior(folds, posterior, highest, executor)
     return posterior.state.topic_word_prior
 
 
@@ -273,7 +270,7 @@ def log_likelihood(folds, posterior, eta):
         share = np.append(phi[fold.words].sum(axis=0), len(fold.words) / N_WORDS)
         scale = 1.0 - share[:-1] + state.doc_concentration / fold.n_tokens.mean()
         with Executor(None) as executor:
-            tokens = held_out_priors.fold_in_by_mean_field(
+            tokens = held_out.fold_in_by_mean_field(
                 phi / scale, state.doc_prior, fold.observed, executor
             )
         means = reference.mean_proportions(tokens, prior, fold.n_tokens, share)
@@ -295,7 +292,7 @@ def test_log_likelihoods_of_folds_are_those_of_the_reference(folds):
     priors = ETA * np.array([0.5, 1.0, 3.0])
     with Executor(None) as executor:
         given = topics, posterior.state, priors, executor
-        result = sum(held_out_priors._log_likelihoods(fold, *given) for fold in folds)
+        result = sum(held_out._log_likelihoods(fold, *given) for fold in folds)
     expected = [log_likelihood(folds, posterior, eta) for eta in priors]
     assert_allclose(result, expected, rtol=1e-7)  # weights are in single precision
 
@@ -307,9 +304,9 @@ def test_a_step_says_whether_the_prior_may_fall_further(X, folds):
         posterior = make_posterior(X)
         posterior.state = replace(posterior.state, topic_word_prior=at)
         with Executor(None) as executor:
-            leads = held_out_priors.suit_prior(folds, posterior, 1e4, executor)
+            leads = held_out.suit_prior(folds, posterior, 1e4, executor)
         fall = np.log(at / posterior.state.topic_word_prior)
-        assert leads == (fall > held_out_priors.PRIOR_DIFFERENCE)
+        assert leads == (fall > held_out.PRIOR_DIFFERENCE)
         stats.add((leads, bool(fall > 1e-3), bool(fall < -1.0)))
     cases = {(True, True, False), (False, True, False), (False, False, True)}
     assert cases <= stats

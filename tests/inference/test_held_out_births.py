@@ -8,9 +8,9 @@ from checks.states import assert_same
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.inference.executor import Executor
+from skbnp.models.hdp import births as held_out_moves
 from skbnp.models.hdp import held_out, held_out_trials
 from skbnp.models.hdp.held_out import compare
-from skbnp.models.hdp.moves import held_out as held_out_moves
 
 
 def twins(n_topics=200, n_words=2000, length=60, n_docs=2):

@@ -19,11 +19,10 @@ from skbnp.estimators import SplitMerge
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.engine import completed
 from skbnp.inference.posterior import Merge, apply
-from skbnp.models.hdp import held_out, held_out_priors, held_out_trials
-from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, compare
-from skbnp.models.hdp.held_out_priors import suit_prior
+from skbnp.models.hdp import births as held_out_moves
+from skbnp.models.hdp import held_out, held_out_trials
+from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, compare, suit_prior
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
-from skbnp.models.hdp.moves import held_out as held_out_moves
 
 METHODS = ["online", "memoized", "batch"]
 
@@ -222,7 +221,7 @@ def test_the_topic_prior_is_free_when_births_end(bars, monkeypatch):
         limits.append(highest)
         return suit_prior(folds, posterior, highest, executor)
 
-    monkeypatch.setattr(held_out_priors, "suit_prior", note_limit)
+    monkeypatch.setattr(held_out, "suit_prior", note_limit)
     judged, gain = [], HeldOutTrials._gain
 
     def block_hook(self, run, others, n_others):
@@ -257,7 +256,7 @@ def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
         yield from freed(self, run)
         result.append((run.kind, limits[before:]))
 
-    monkeypatch.setattr(held_out_priors, "suit_prior", note_limit)
+    monkeypatch.setattr(held_out, "suit_prior", note_limit)
     monkeypatch.setattr(HeldOutTrials, "_judge_anew", block_hook)
     monkeypatch.setattr(held_out_trials, "ALIKE", -1.0)  # all go on
     monkeypatch.setattr(held_out_trials, "ALIKE_ERRORS", -1e9)
@@ -303,7 +302,7 @@ def test_the_prior_steps_on_while_it_falls(
             raise Seen
 
     free = HeldOutTrials._judge_anew
-    monkeypatch.setattr(held_out_priors, "suit_prior", step)
+    monkeypatch.setattr(held_out, "suit_prior", step)
     monkeypatch.setattr(HeldOutTrials, "_judge_anew", block_hook)
     hdp = HDP(30, split_merge=SplitMerge(births=False), random_state=0)
     with pytest.raises(Seen):

@@ -13,10 +13,10 @@ from skbnp.components.word_topics import WordTopics
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import DocumentLocalStep, LocalStop, Visit
+from skbnp.models.hdp import moves as hdp_merge
+from skbnp.models.hdp import moves as hdp_split
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import DirectHDP, HDPState
-from skbnp.models.hdp.moves import merge as hdp_merge
-from skbnp.models.hdp.moves import split as hdp_split
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.matching import best_disjoint
 

@@ -11,13 +11,10 @@ from reference import held_out as reference
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage
-from skbnp.models.hdp.collapsed_model import CollapsedHDP
-from skbnp.models.hdp.fold_in import MeanTopics, background, mix
-from skbnp.models.hdp.held_out import hold_out
-from skbnp.models.hdp.held_out_priors import suit_prediction
-from skbnp.models.hdp.model import HDPState
+from skbnp.models.hdp.fold_in import MeanTopics, MixturePredictor, background, mix
+from skbnp.models.hdp.held_out import hold_out, suit_prediction
+from skbnp.models.hdp.model import CollapsedHDP, HDPState
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.prediction import MixturePredictor
 
 N_TOPICS, N_WORDS = 6, 60
 

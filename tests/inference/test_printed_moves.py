@@ -10,17 +10,21 @@ from numpy.testing import assert_allclose
 from checks.corpora import topic_counts
 from checks.estimators import mean_field_hdp
 from reference import bryant2012 as reference
-from skbnp.inference.engine import Learner
+from skbnp.inference.engine import Learner, RunningAverage
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.protocols import Corpus, DocumentLocalStep, LocalStop, Visit
-from skbnp.inference.schedules import BatchSchedule, Part, Round
+from skbnp.inference.protocols import (
+    BatchSchedule,
+    Corpus,
+    DocumentLocalStep,
+    LocalStop,
+    Part,
+    Round,
+    Visit,
+)
+from skbnp.models.hdp import moves as printed
 from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.moves import printed
-from skbnp.models.hdp.moves.merge import MergeComparison
-from skbnp.models.hdp.moves.printed import PrintedMoves
-from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.moves import MergeComparison, PrintedMoves, SplitMerge
 
 PAPER = SplitMerge.paper()
 MERGES = replace(PAPER, max_splits=0)

@@ -13,11 +13,10 @@ from inference.test_tree_learning import (
     topics_like,
 )
 from reference import wang2009 as reference
-from skbnp.components.tree_moves import TreeMoves
+from skbnp.components.tree_sticks import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.models.nested_crp.moves.proposals import Context, kinds_of
-from skbnp.models.nested_crp.moves.structure import TreeEdits
+from skbnp.models.nested_crp.moves import Context, TreeEdits, kinds_of
 from skbnp.utils.random import Purpose, stream
 
 PAPER = TreeMoves.paper()

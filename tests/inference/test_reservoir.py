@@ -9,8 +9,8 @@ from numpy.testing import assert_array_equal
 
 from checks.corpora import topic_counts
 from skbnp.models.hdp import held_out
-from skbnp.models.hdp import reservoir as module
-from skbnp.models.hdp.reservoir import Reservoir, document_keys
+from skbnp.models.hdp import posterior as module
+from skbnp.models.hdp.posterior import Reservoir, document_keys
 
 N_DOCS, N_WORDS, ENTROPY, PLENTY = 400, 30, 2**100 + 17, 10**9
 

@@ -8,7 +8,7 @@ import pytest
 from checks.estimators import each_family
 from skbnp import HDP
 from skbnp.datasets import make_bars
-from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
+from skbnp.inference.protocols import BatchSchedule, OnlineSchedule
 
 ONLINE = OnlineSchedule(
     n_rows=23, batch_size=5, offset=3.0, decay=0.7, seed_entropy=11, total_samples=23

@@ -11,18 +11,20 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.states import assert_same
 from reference.ncrp_topics import collapsed_terms, log_beta
-from skbnp.components.tree_moves import TreeMoves
-from skbnp.components.tree_sticks import LevelPriors, log_stick_evidence
+from skbnp.components.tree_sticks import LevelPriors, TreeMoves, log_stick_evidence
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.protocols import LocalStop
-from skbnp.models.nested_crp.memory import PathCache, PathLocalStep, TreeCorpus
+from skbnp.models.nested_crp import moves as tree_edits
+from skbnp.models.nested_crp.local import PathCache, PathLocalStep, TreeCorpus
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
-from skbnp.models.nested_crp.moves import structure as tree_edits
-from skbnp.models.nested_crp.moves.proposals import kinds_of
-from skbnp.models.nested_crp.moves.structure import TIDY_COST, TreeEdits
-from skbnp.models.nested_crp.start_choice import start_posterior
+from skbnp.models.nested_crp.moves import (
+    TIDY_COST,
+    TreeEdits,
+    kinds_of,
+    start_posterior,
+)
 from skbnp.trees import Tree
 
 PRIORS = LevelPriors(1.0, np.full(3, 4.0), np.full(3, 0.1))

@@ -5,13 +5,13 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skbnp.components.tree_moves import TreeMoves
-from skbnp.components.tree_sticks import LevelPriors
+from skbnp.components.tree_sticks import LevelPriors, TreeMoves
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
-from skbnp.models.nested_crp import start_choice as tree_choice
-from skbnp.models.nested_crp.memory import PathLocalStep, sum_documents
+from skbnp.models.nested_crp import moves as tree_choice
+from skbnp.models.nested_crp.local import PathLocalStep, sum_documents
 from skbnp.models.nested_crp.model import NestedModel, TopicTree, elbo_terms
+from skbnp.models.nested_crp.moves import Race, choose_start, start_posterior
 from skbnp.models.nested_crp.start import (
     by_clusters,
     by_gibbs,
@@ -19,8 +19,7 @@ from skbnp.models.nested_crp.start import (
     one_by_one,
     topics_of_paths,
 )
-from skbnp.models.nested_crp.start_choice import Race, choose_start, start_posterior
-from skbnp.models.nested_crp_walks.model import NestedPriors
+from skbnp.models.nested_crp_walks import NestedPriors
 from skbnp.trees import Tree
 
 MODEL = NestedModel(LevelPriors(1.0, np.full(3, 4.0), np.full(3, 0.1)))

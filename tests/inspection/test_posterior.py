@@ -11,7 +11,7 @@ from skbnp import HDP, GibbsHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import ComponentsPosteriorDisplay, TopicTraceDisplay
 from skbnp.inspection._history import MOST_BARS, MOST_BINS, bin_width, binned
-from skbnp.utils.mixing import best_sample, has_mixed, mixing
+from skbnp.utils.fitted import best_sample, has_mixed, mixing
 
 DISPLAYS = [ComponentsPosteriorDisplay, TopicTraceDisplay]
 

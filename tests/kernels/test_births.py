@@ -13,19 +13,17 @@ from reference import dependent_trees as trees
 from reference import tree_births as reference
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
-from skbnp.models.dependent_trees.directions import natural_lengths
-from skbnp.models.dependent_trees.local import Memo, sum_rows
-from skbnp.models.dependent_trees.moves import births
-from skbnp.models.dependent_trees.moves.births import (
+from skbnp.models.dependent_trees import births
+from skbnp.models.dependent_trees.births import (
     LEAST_ROWS,
     N_SEEDS,
     SHARE,
     Collected,
     propose_birth,
 )
-from skbnp.models.dependent_trees.moves.settings import EpochMoves
-from skbnp.models.dependent_trees.node_table import Naturals
-from skbnp.models.dependent_trees.state import EpochState, EpochStats
+from skbnp.models.dependent_trees.epoch import EpochMoves
+from skbnp.models.dependent_trees.local import Memo, Naturals, sum_rows
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, natural_lengths
 from skbnp.models.dependent_trees.updates import natural_of
 
 

@@ -9,16 +9,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.epochs import PRIORS, TREE, optimal_length, pasts_of, unit
 from reference import dependent_trees as reference
-from skbnp.distributions.von_mises_fisher import expansion, log_normaliser
+from skbnp.distributions import expansion, log_normaliser
 from skbnp.kernels import _directions as kernels
-from skbnp.models.dependent_trees.bound import inner_products, lengths_and_spreads
-from skbnp.models.dependent_trees.bound import row_fits as fits
-from skbnp.models.dependent_trees.directions import natural_lengths
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
+    inner_products,
+    lengths_and_spreads,
+    natural_lengths,
     no_past,
 )
+from skbnp.models.dependent_trees.state import row_fits as fits
 from skbnp.models.dependent_trees.updates import natural_of, update_nodes
 
 

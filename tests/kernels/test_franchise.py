@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from skbnp.kernels._franchise import sweep
-from skbnp.kernels._seating import MEAL_PART
 
 from checks.long import daily
 from reference import hdp_franchise as reference
+from skbnp.kernels._franchise import sweep
+from skbnp.kernels._seating import MEAL_PART
+from skbnp.models.hdp_franchise.chain import propose_moves
 from skbnp.models.hdp_franchise.model import Concentrations, Seating, TableAssignments
-from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
-from skbnp.rows.tokens import Tokens
+from skbnp.rows.batch import Tokens
 
 #: Two documents of three tokens: 712 seatings.
 DOCS, REPEATED = [[0, 0, 1], [0, 1, 2]], [[0, 0, 0], [0, 0, 1]]

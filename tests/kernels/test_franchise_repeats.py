@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from skbnp.kernels._franchise import sweep
-from skbnp.kernels._seating import MEAL_PART
 
 from reference import hdp_franchise as reference
+from skbnp.kernels._franchise import sweep
+from skbnp.kernels._seating import MEAL_PART
+from skbnp.models.hdp_franchise.chain import propose_moves
 from skbnp.models.hdp_franchise.model import Concentrations, Seating
-from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
-from skbnp.rows.tokens import Tokens
+from skbnp.rows.batch import Tokens
 
 #: Two documents, of words that come again: some thousand states.
 DOCS, N_WORDS = [[0, 0, 0], [0, 1, 1]], 2

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from skbnp.kernels._merge import compare_merges
 
 from reference import hdp_direct as reference
-from skbnp.distributions.dirichlet import log_growth
+from skbnp.distributions import log_growth
 
 
 class Documents:

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from skbnp.kernels._directions import bessel_slopes, log_constants
-from skbnp.kernels._tree_rows import allocate, fill_parameters, move_rows
 
 from reference import tree_rows as reference
-from skbnp.distributions.von_mises_fisher import (
+from skbnp.distributions import (
     bessel_ratio,
     expansion,
     log_normaliser,
 )
+from skbnp.kernels._directions import bessel_slopes, log_constants
+from skbnp.kernels._tree_rows import allocate, fill_parameters, move_rows
 from skbnp.trees import Tree
 
 DIMENSIONS = [2, 3, 9, 40, 400, 20_000]

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from skbnp import StickBreakingHDP
 from skbnp.datasets import make_hdp
 from skbnp.metrics import topic_diversity, topic_exclusivity
-from skbnp.models.hdp_sticks.merges import BoundMerges
+from skbnp.models.hdp_sticks import BoundMerges
 
 
 def frex(phi, n_terms, weight):

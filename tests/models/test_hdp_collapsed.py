@@ -8,8 +8,7 @@ from scipy.special import psi
 
 from reference import hdp_collapsed as reference
 from skbnp.components.word_topics import WordRows, WordTopics
-from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
-from skbnp.models.hdp.model import HDPState
+from skbnp.models.hdp.model import CollapsedHDP, CollapsedStats, HDPState
 
 #: Digammas are exact to a few 1e-16 of the larger of their value and 8, and enter as
 #: differences times a prior of at least 0.01.

@@ -17,16 +17,15 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import discarding
 from skbnp.inference.protocols import (
+    BatchSchedule,
     Corpus,
     DocumentLocalStep,
     LocalStop,
     StepInput,
     Visit,
 )
-from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp import model as hdp_direct
 from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.memory import MeanFieldCache
 from skbnp.models.hdp.model import (
     DirectHDP,
     HDPState,
@@ -34,7 +33,7 @@ from skbnp.models.hdp.model import (
     update_doc_concentration,
     update_weights,
 )
-from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.posterior import HDPPosterior, MeanFieldCache
 from skbnp.rows.batch import Batch
 
 EXACT = LocalStop(max_iter=50, tol=1e-9)

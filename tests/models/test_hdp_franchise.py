@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import gammaln
-from skbnp.kernels._franchise import sweep
-from skbnp.kernels._seating import MEAL_PART
 
 from checks.geweke import check_joint_distribution
 from reference import hdp_franchise as reference
 from skbnp.inference.chains import ChainState
+from skbnp.kernels._franchise import sweep
+from skbnp.kernels._seating import MEAL_PART
+from skbnp.models.hdp_franchise.chain import Priors, propose_moves
 from skbnp.models.hdp_franchise.model import (
+    DISCOUNTS,
     Concentrations,
+    FranchiseSample,
     Places,
+    Repeats,
     Seating,
     TableAssignments,
 )
-from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
-from skbnp.models.hdp_franchise.priors import Priors
-from skbnp.models.hdp_franchise.repeats import DISCOUNTS, Repeats
-from skbnp.models.hdp_franchise.sample import FranchiseSample
-from skbnp.rows.tokens import Tokens
+from skbnp.rows.batch import Tokens
 
 LENGTHS, N_WORDS = (3, 4, 2, 6, 1), 4
 #: Light tails, so that means of statistics are soon known.

@@ -12,27 +12,36 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.corpora import topic_counts
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
-from skbnp.inference.engine import Learner
+from skbnp.inference.engine import NOTHING, DocumentWeights, Learner, RunningAverage
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import NOTHING, DocumentWeights, RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
-from skbnp.inference.protocols import FIRST_VISIT, DocumentLocalStep, LocalStop, Visit
-from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Part
+from skbnp.inference.protocols import (
+    FIRST_VISIT,
+    BatchSchedule,
+    DocumentLocalStep,
+    LocalStop,
+    OnlineSchedule,
+    Part,
+    Visit,
+)
 from skbnp.inference.shards import LocalShards, ProcessCache, add_up, whole_sum
 from skbnp.models import forms  # noqa: F401 (classes of files)
 from skbnp.models.hdp import held_out
-from skbnp.models.hdp.collapsed_local import CollapsedStep
-from skbnp.models.hdp.collapsed_model import CollapsedHDP
+from skbnp.models.hdp.births import EndUnused
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
-from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.model import DirectHDP, HDPState
-from skbnp.models.hdp.moves.held_out import EndUnused
-from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.local import CollapsedStep, DocumentStep
+from skbnp.models.hdp.model import CollapsedHDP, DirectHDP, HDPState
+from skbnp.models.hdp.moves import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, ShardCorpus, Survey
-from skbnp.models.hdp.shard_schedules import BlockSchedule, parts_of
-from skbnp.models.hdp.shard_tasks import ChangedWords
+from skbnp.models.hdp.shards import (
+    BlockDocumentWeights,
+    BlockSchedule,
+    ChangedWords,
+    ShardCorpus,
+    Survey,
+    parts_of,
+)
 from skbnp.utils.plain import from_plain, to_plain
 
 N_DOCS, N_WORDS, N_TOPICS, ENTROPY = 90, 40, 6, 5

@@ -12,21 +12,19 @@ from scipy.special import betaln, gammaln, logsumexp, psi, xlogy
 from reference import hdp_sticks as reference
 from skbnp.components.statistics import stochastic_update
 from skbnp.components.word_topics import WordTopics
-from skbnp.inference.engine import Learner
+from skbnp.inference.engine import DocumentStarts, Learner, RunningAverage
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import DocumentStarts, RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import (
+    BatchSchedule,
     Corpus,
     DocumentLocalStep,
     LocalStop,
     StepInput,
     Visit,
 )
-from skbnp.inference.schedules import BatchSchedule
-from skbnp.models.hdp_sticks.local import Tables, TableStep
-from skbnp.models.hdp_sticks.model import StickHDP, StickState
+from skbnp.models.hdp_sticks import StickHDP, StickState, Tables, TableStep
 from skbnp.rows.batch import Batch
 from skbnp.utils.arrays import rows_of
 
@@ -184,7 +182,7 @@ def test_visits_do_not_depend_on_parts_or_blocks(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     posterior, counts = make_posterior(rng), make_counts(rng, n_docs=50)
     expected = Visited(posterior, counts).result.stats
-    monkeypatch.setattr("skbnp.models.hdp_sticks.local.PART_SIZE", 7)
+    monkeypatch.setattr("skbnp.models.hdp_sticks.PART_SIZE", 7)
     parts = Visited(posterior, counts).result
     for name in ("tables", "table_entropy", "entropy", "log_left", "stick_offset"):
         assert_allclose(getattr(parts.stats, name), getattr(expected, name), rtol=1e-12)

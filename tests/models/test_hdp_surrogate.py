@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.special import psi
 
 from reference import hdp_surrogate as reference
-from skbnp.models.hdp_sticks.surrogate import (
+from skbnp.models.hdp_sticks import (
     TOTALS,
     Assignments,
     Sticks,

@@ -9,8 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from reference import ncrp_births as reference
 from reference.ncrp_topics import log_beta
 from skbnp.components.tree_sticks import LevelPriors, log_geometric_sum
-from skbnp.models.nested_crp.branch_scores import N_ITERATIONS, score_branches
-from skbnp.models.nested_crp.model import PathStats, TopicTree, elbo_terms, path_globals
+from skbnp.models.nested_crp.model import (
+    N_ITERATIONS,
+    PathStats,
+    TopicTree,
+    elbo_terms,
+    path_globals,
+    score_branches,
+)
 from skbnp.trees import Tree
 
 #: 0 above 1, 2, 3; 1 above 4, 5; 2 above 6; nothing below 3.

@@ -5,9 +5,8 @@ import pytest
 
 from reference import nested_crp as reference
 from skbnp.components.tree_sticks import LevelPriors
-from skbnp.models.nested_crp_walks.model import Walks
-from skbnp.models.nested_crp_walks.sample import NestedSample
-from skbnp.rows.tokens import Tokens
+from skbnp.models.nested_crp_walks import NestedSample, Walks
+from skbnp.rows.batch import Tokens
 
 N_WORDS = 5
 

@@ -12,9 +12,8 @@ from reference import nested_crp as reference
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.datasets import make_tree
 from skbnp.models.nested_crp.start import by_gibbs
-from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
-from skbnp.models.nested_crp_walks.start import Forest, find_start
-from skbnp.rows.tokens import Tokens
+from skbnp.models.nested_crp_walks import Forest, NestedPriors, Paths, Walks, find_start
+from skbnp.rows.batch import Tokens
 
 LEARN = NestedPriors(True, False, learn_level_prior=True)
 

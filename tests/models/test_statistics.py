@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import gammaln, psi
-from skbnp.kernels._word_topics import growth
 
 from skbnp.components import word_topics
 from skbnp.components.statistics import incremental_update, stochastic_update
@@ -20,7 +19,8 @@ from skbnp.components.word_topics import (
     WordTopics,
     remaining,
 )
-from skbnp.distributions.dirichlet import log_growth
+from skbnp.distributions import log_growth
+from skbnp.kernels._word_topics import growth
 
 N_WORDS, N_TOPICS = 30, 4
 RTOL = 1e-12

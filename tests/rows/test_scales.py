@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from checks.corpora import topic_counts
-from skbnp.rows.scales import OUTLYING, TWICE, Scales, scaled, thinned
-from skbnp.rows.survey import WordUses
+from skbnp.rows.survey import OUTLYING, TWICE, Scales, WordUses, scaled, thinned
 
 COUNTS = topic_counts(60, 40, length=200.0).toarray()
 SHARES = COUNTS / COUNTS.sum(axis=1, keepdims=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.rows.tokens import Tokens
+from skbnp.rows.batch import Tokens
 
 
 def test_runs_are_the_stored_counts_of_each_document():

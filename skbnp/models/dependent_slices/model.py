@@ -17,20 +17,326 @@ Such nodes are never integrated out; they are drawn by an independent proposal, 
 the logarithms of these factors are replaced by tangents, and are accepted or not.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import betaln, gammaln
 
-from skbnp.distributions.von_mises_fisher import draw_natural
-from skbnp.models.dependent_slices.directions import Directions
-from skbnp.models.dependent_slices.weights import log_prior
-from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser_gain
-from skbnp.models.dependent_trees.state import TreePriors
+from skbnp.distributions import draw_natural, expansion
+from skbnp.inference.executor import RunTasks, run_in_turn
+from skbnp.kernels._tree_directions import integrate_out
+from skbnp.models.dependent_trees.epoch import ClosedEpoch
+from skbnp.models.dependent_trees.state import (
+    EpochState,
+    EpochStats,
+    TreePriors,
+    before,
+    behind,
+    bessel_slope,
+    log_normaliser_gain,
+)
+from skbnp.models.dependent_trees.updates import update_own_means
 from skbnp.trees import Tree
 from skbnp.utils.arrays import members, padded
+from skbnp.utils.labels import Label
+from skbnp.utils.ranges import Log, Sized, Steps
 from skbnp.utils.typing import Array, Flags, Ints, Ints32
+
+# Directions of nodes in the sampler of dependent trees, shared by edited trees.
+
+
+Places: TypeAlias = "int | Ints | Sequence[int]"
+
+#: Rows by which an array grows that is full.
+GROWTH = 16
+#: Share of a vector above which entries are read in a row, whether zero or not.
+SPARSE = 0.05
+
+
+@dataclass(slots=True)
+class Directions:
+    """Directions by position in a tree, rows of one array that several trees share.
+
+    A tree that is edited has other positions, the rows of most nodes, and few new ones:
+    thousands of features are not copied for each of hundreds of nodes. Of two trees
+    that share an array the one before must not be read after the other is written to.
+
+    Columns that no row has shown are alike, and what depends on directions there are
+    their products alone. So behind the columns that rows have, the array has
+    coordinates along axes in the space of all others: fewer than these, for directions
+    of n nodes have parts along n axes at most.
+    """
+
+    # in any order, some rows of no node
+    drawn: Annotated[Array, Sized("n_nodes", "width")]
+    row: Annotated[Ints, Sized("n_nodes", least=-1)]  # -1 of nodes that have none yet
+    n_unseen: int = 0  # columns of the rows that are left out
+    n_axes: int = 0  # last columns of `drawn`, `n_unseen` at most
+    n_used: int = 0  # the first axes, along which directions have a part
+
+    @classmethod
+    def of(cls, directions: Array, n_unseen: int = 0) -> "Directions":
+        """Return directions given in the order of the tree, (n_nodes, n_seen)."""
+        return cls(directions, np.arange(len(directions)), n_unseen)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def width(self) -> int:
+        """Columns of the array."""
+        return int(self.drawn.shape[1])
+
+    @property
+    def n_seen(self) -> int:
+        """Number of columns that rows have."""
+        return self.width - self.n_axes
+
+    @property
+    def dimension(self) -> int:
+        """Number of features V."""
+        return self.n_seen + self.n_unseen
+
+    def __getitem__(self, places: Places) -> Array:
+        """Return the directions of some nodes."""
+        return np.asarray(self.drawn[self.row[places]])
+
+    def __setitem__(self, place: int, direction: Array) -> None:
+        """Set the direction of a node, in place, in an unused row."""
+        if self.row[place] < 0:
+            self.row[place] = self._free_row()
+        self.drawn[self.row[place]] = direction
+
+    def __matmul__(self, vector: Array) -> Array:
+        """Inner products of all directions with a vector, most of it zero."""
+        (words,) = np.nonzero(vector)
+        if len(words) < SPARSE * self.width:
+            return np.asarray(self.drawn[np.ix_(self.row, words)] @ vector[words])
+        return np.array([self.drawn[row] @ vector for row in self.row.tolist()])
+
+    def gathered(self, run: RunTasks = run_in_turn) -> Array:
+        """Return an array in the order of the tree."""
+        result = np.empty((len(self), self.width))
+        size = max(ENTRIES // max(self.width, 1), 1)
+
+        def copy(begin: int) -> None:
+            some = slice(begin, begin + size)
+            # Without checks of the rows there is no second copy.
+            np.take(self.drawn, self.row[some], axis=0, out=result[some], mode="clip")
+
+        run([partial(copy, begin) for begin in range(0, len(self), size)])
+        return result
+
+    def taken(self, places: Ints, is_there: NDArray) -> "Directions":
+        """Return the directions of another tree, from `places` where they exist."""
+        return self.placed(self.drawn, np.where(is_there, self.row[places], -1))
+
+    def placed(self, drawn: Array, row: Ints) -> "Directions":
+        """Return directions in another array, along the same axes."""
+        return Directions(drawn, row, self.n_unseen, self.n_axes, self.n_used)
+
+    def in_order(self, run: RunTasks = run_in_turn) -> "Directions":
+        """Copy directions to a new array, in the order of the tree."""
+        return self.placed(self.gathered(run), np.arange(len(self)))
+
+    # -- axes in the space of columns that no row has ----------------------------------
+
+    def n_axes_for(self, n_draws: int, n_kept: int) -> int:
+        """Number of axes of `with_axes_for`, if `n_kept` directions are kept."""
+        return min(min(self.n_used, n_kept) + n_draws, self.n_unseen)
+
+    def with_axes_for(self, n_draws: int, kept: Flags | None = None) -> "Directions":
+        """Copy directions to a new array, with axes for `n_draws` further draws.
+
+        Axes are chosen again, as few as possible. If not all directions are `kept`,
+        others lose their components along axes.
+        """
+        kept = np.ones(len(self), dtype=bool) if kept is None else kept
+        n_kept, n_seen, result = int(kept.sum()), self.n_seen, self.gathered()
+        along = result[kept, n_seen : n_seen + self.n_used]
+        if self.n_used > n_kept:
+            along = np.asarray(np.linalg.qr(along.T, mode="r")).T
+        n_axes, n_used = self.n_axes_for(n_draws, n_kept), along.shape[1]
+        wide = np.zeros((len(self), n_seen + n_axes))
+        wide[:, :n_seen] = result[:, :n_seen]
+        wide[kept, n_seen : n_seen + n_used] = along
+        return Directions(wide, np.arange(len(self)), self.n_unseen, n_axes, n_used)
+
+    def next_axis(self) -> tuple[int, ...]:
+        """Use one more axis of the unseen columns, in place.
+
+        Returns the dimension and the number of columns before it, which a draw of a
+        direction needs; an empty tuple if no column is unseen.
+        """
+        if self.n_unseen == 0:
+            return ()
+        n_known = self.n_seen + self.n_used
+        self.n_used = min(self.n_used + 1, self.n_unseen)
+        return self.dimension, n_known
+
+    def with_columns(self, n_seen: int, rng: np.random.Generator) -> "Directions":
+        """Append columns to rows, `n_seen` in all.
+
+        As axes have no preference among columns that no row had, components along
+        columns are drawn: those of a random orthonormal basis.
+        """
+        n_new, n_used = n_seen - self.n_seen, self.n_used
+        left = self.n_unseen - n_new
+        result, n_axes = self.gathered(), min(left, n_used)
+        normals = rng.standard_normal((n_new + n_axes, n_used))
+        if n_axes == n_used:  # for those of all columns left, of the same products
+            rest = np.triu(normals[n_new:], 1)
+            np.fill_diagonal(rest, np.sqrt(rng.chisquare(left - np.arange(n_used))))
+            normals[n_new:] = rest
+        basis, upper = np.linalg.qr(normals)
+        basis *= np.where(np.diagonal(upper) < 0.0, -1.0, 1.0)
+        along = result[:, self.n_seen : self.n_seen + n_used] @ basis.T
+        drawn = np.hstack([result[:, : self.n_seen], along])
+        return Directions(drawn, np.arange(len(self)), left, n_axes, n_axes)
+
+    def products(self, sums: sp.csr_array) -> float:
+        """Sum of the inner products with the rows of a sparse array."""
+        row = np.repeat(self.row, np.diff(sums.indptr))
+        return float(sums.data @ self.drawn[row, sums.indices])
+
+    def _free_row(self) -> int:
+        """Return a row of the array that no node uses."""
+        is_free = np.ones(len(self.drawn), dtype=bool)
+        is_free[self.row[self.row >= 0]] = False
+        if not is_free.any():
+            n = len(self.drawn)
+            more = np.empty((GROWTH, self.width))
+            self.drawn = np.concatenate([self.drawn, more])
+            return n
+        return int(np.argmax(is_free))
+
+
+# Weights of the nodes of the sampler's infinite tree, of which a few have rows.
+#
+# Nodes are of two sorts. *Old* ones were there in the epoch before: they come first
+# among their siblings, in an order that stands, and their sticks have the priors of Hu
+# et al. (2015), see `dependent_trees/sticks.py`. What they leave is for *new* ones,
+# whose sticks are Beta(1, gamma): a Dirichlet process of concentration gamma. There is
+# no order of the new ones here: given n_c rows at child c or below, weights of those
+# that have rows, and of all others together, are Dirichlet(n_1, n_2, .., gamma), and
+# the others break their share by sticks again.
+
+
+def log_prior(
+    tree: Tree, masses: Array, history: Array, is_old: Flags, priors: TreePriors
+) -> float:
+    """Log probability of the nodes of all rows, weights integrated out.
+
+    Of the partition of rows that the tree is: new nodes, each with a row at it or
+    below, are not distinguished by their order among siblings.
+
+    `masses` are the rows at each node, and `history` past rows: whole numbers,
+    (n_nodes,).
+    """
+    alpha, gamma = priors.stop_concentration, priors.child_concentration
+    now = tree.count(masses)
+    past = tree.count(history) if history.any() else history
+    both, own = now + past, masses + history
+    stop = betaln(1.0 + own, alpha + (both - own))
+    if history.any():
+        stop -= betaln(1.0 + history, alpha + (past - history))
+    else:
+        stop -= betaln(1.0, alpha)
+    total = stop.sum()
+    old, new = is_old.copy(), ~is_old
+    old[0] = new[0] = False
+    if old.any():
+        child = betaln(1.0 + both, gamma + behind(tree, both))
+        child -= betaln(1.0 + past, gamma + behind(tree, past))
+        total += child[old].sum()
+    if new.any():
+        parents = np.bincount(tree.parent[new], now[new], len(tree))
+        parents = parents[np.bincount(tree.parent[new], minlength=len(tree)) > 0]
+        total += new.sum() * np.log(gamma) + gammaln(now[new]).sum()
+        total += len(parents) * gammaln(gamma) - gammaln(gamma + parents).sum()
+    return float(total)
+
+
+def draw_log_weights(
+    tree: Tree,
+    masses: Array,
+    history: Array,
+    is_old: Flags,
+    priors: TreePriors,
+    rng: np.random.Generator,
+) -> tuple[Array, Array]:
+    """Draw log weights of nodes given the nodes of rows.
+
+    Returns log pi_e, and the log mass at each node of all children that are not in the
+    tree, with all below them, (n_nodes,) each.
+    """
+    alpha, gamma = priors.stop_concentration, priors.child_concentration
+    both = tree.count(masses + history)
+    own = masses + history
+    log_stay, log_leave = _draw_logs(1.0 + own, alpha + (both - own), rng)
+    old, new = is_old.copy(), ~is_old
+    old[0] = new[0] = False
+    take, skip = np.zeros(len(tree)), np.zeros(len(tree))
+    take[old], skip[old] = _draw_logs(
+        1.0 + both[old], gamma + behind(tree, both)[old], rng
+    )
+    into = take + before(tree, skip)
+    shares = np.zeros(len(tree))
+    shares[new] = rng.standard_gamma(both[new])
+    others = rng.standard_gamma(gamma, len(tree))
+    total = others + np.bincount(tree.parent[new], shares[new], len(tree))
+    parent = tree.parent[1:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        has_new = np.bincount(tree.parent[new], minlength=len(tree)) > 0
+        share = np.where(has_new, others / total, 1.0)
+        log_share = np.log(np.where(new, shares, 1.0))
+        into[1:] += np.where(new[1:], log_share[1:] - np.log(total[parent]), 0.0)
+        log_rest = np.log(share)
+    into[1:] += log_leave[parent]
+    into[0] = 0.0
+    log_reach = tree.distribute(into)
+    left = np.bincount(parent, skip[1:], len(tree))
+    return log_reach + log_stay, log_reach + log_leave + left + log_rest
+
+
+def break_rest(
+    log_rest: Array,
+    priors: TreePriors,
+    least: float,
+    limit: int,
+    rng: np.random.Generator,
+) -> tuple[Array, Array]:
+    """Draw weights of new children until at most `least` is left, in logs.
+
+    Returns log pi of the first children of each node, (n_nodes, limit), -inf for
+    missing ones, and the mass of all others, (n_nodes,): more than `least` if `limit`
+    children are not enough.
+    """
+    log_rest = log_rest.copy()
+    result = np.full((len(log_rest), limit), -np.inf)
+    for child in range(limit):
+        more = np.flatnonzero(log_rest > least)
+        ones = np.ones(len(more))
+        take, skip = _draw_logs(ones, priors.child_concentration * ones, rng)
+        stay, _ = _draw_logs(ones, priors.stop_concentration * ones, rng)
+        result[more, child] = log_rest[more] + take + stay
+        log_rest[more] += skip
+    return result, log_rest
+
+
+def _draw_logs(a: Array, b: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Log v and log(1 - v) of draws v from Beta(a, b), a >= 1."""
+    one, other = rng.standard_gamma(a), rng.standard_gamma(b)
+    with np.errstate(divide="ignore"):
+        log_total = np.log(one + other)
+        return np.log(one) - log_total, np.log(other) - log_total
+
 
 #: Entries of the directions that one task computes.
 ENTRIES = 1 << 20
@@ -334,3 +640,167 @@ def draw_all(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
             natural += PastPull.of(state, natural, state.wide_previous[old]).natural
         state.directions[at] = draw_natural(natural, rng, *directions.next_axis())
     return state
+
+
+# Log joint probability of dependent trees: rows and their nodes, by subtree.
+#
+# Weights are integrated out exactly, and directions from the leaves up: given its
+# parent, the direction of a node is integrated out in closed form, with the log factors
+# of its children replaced by their tangents at the drawn direction. They bend so little
+# over the plausible directions that the error is below one nat for each node. Densities
+# are with respect to the uniform one.
+
+
+#: Nodes of the subtrees of one task, about.
+NODES_PER_TASK = 64
+
+
+class LogJoint:
+    """Log joint probability of rows and nodes, nats per row, as parallel tasks.
+
+    `sums` are those of the rows at each node, (n_nodes, n_seen).
+    """
+
+    def __init__(self, state: SlicedTree, sums: sp.csr_array):
+        """Prepare the sums over subtrees of a state."""
+        self._state, self._sums = state, sums
+        self._parts = _subtrees(state.tree)
+        self._log_integrals = np.zeros(len(self._parts))
+        self._slopes = np.zeros((len(self._parts), state.width))
+
+    def tasks(self) -> Sequence[Callable[[], object]]:
+        """List tasks: groups of subtrees below the root, and the nodes of rows."""
+        parts = [partial(self._add_up, part) for part in range(len(self._parts))]
+        return [self._state.log_prior, *parts]  # which is kept
+
+    def _add_up(self, part: int) -> None:
+        """Sum the terms of one group of subtrees."""
+        begin, end = self._parts[part]
+        n_levels = int(self._state.tree.depth[begin:end].max()) + 1
+        below = np.zeros((n_levels + 1, self._state.width))
+        self._log_integrals[part] = self._integrate_out(begin, end, below)
+        self._slopes[part] = below[1]
+
+    def value(self) -> float:
+        """Return the log joint, nats per row, once all tasks have run."""
+        state = self._state
+        below = np.stack([np.zeros(state.width), self._slopes.sum(axis=0)])
+        total = self._log_integrals.sum() + self._integrate_out(0, 1, below)
+        n_rows = float(state.masses.sum())
+        rows = log_normaliser_gain(state.concentration**2, state.dimension)
+        total += n_rows * float(rows) + state.log_prior()
+        return float(total) / max(n_rows, 1.0)
+
+    def _integrate_out(self, begin: int, end: int, below: Array) -> float:
+        state, sums = self._state, self._sums
+        return integrate_out(
+            begin,
+            end,
+            state.tree.depth,
+            state.tree.parent,
+            state.directions.drawn,
+            state.directions.row,
+            state.wide_previous,
+            state.past,
+            sums.indptr.astype(np.int32, copy=False),
+            sums.indices.astype(np.int32, copy=False),
+            sums.data,
+            state.concentration,
+            state.pull,
+            state.pull_of_past,
+            below,
+            expansion(state.dimension),
+        )
+
+
+def log_joint_of(state: SlicedTree) -> float:
+    """Log probability of rows and their nodes, in nats per row."""
+    joint = LogJoint(state, state.sums)
+    for task in joint.tasks():
+        task()
+    return joint.value()
+
+
+def _subtrees(tree: Tree) -> list[tuple[int, int]]:
+    """Limits of groups of subtrees below the root."""
+    begins = np.append(np.flatnonzero(tree.depth == 1), len(tree))
+    part = (begins - 1) // NODES_PER_TASK
+    limits = begins[np.flatnonzero(np.diff(part, prepend=-1))]
+    if limits[-1] < len(tree):
+        limits = np.append(limits, len(tree))
+    return list(pairwise(limits.tolist()))
+
+
+# Samples of the sampler of dependent trees, which prediction reads as a fitted epoch.
+#
+# Given the nodes of all rows, directions have the posterior of the variational model,
+# whose statistics are counts. So samples and variational fits predict by the same
+# equations, and differ in the trees alone.
+
+
+#: Updates of the posterior of directions, each down the tree and up again.
+N_UPDATES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSample:
+    """Tree, rows and directions of a sample; siblings by decreasing rows."""
+
+    epoch: ClosedEpoch
+    log_joint: Log  # nats per row
+    chain: Steps
+    step: Steps  # sweeps made
+    past_weight: float
+
+    @property
+    def label(self) -> Label:
+        """Label of the epoch."""
+        return self.epoch.label
+
+    @property
+    def component_ids(self) -> Ints:
+        """Ids of the nodes."""
+        return self.epoch.state.tree.ids
+
+    @property
+    def masses(self) -> Array:
+        """Rows at each node, (n_nodes,)."""
+        return self.epoch.state.masses
+
+
+def with_sorted_siblings(state: SlicedTree) -> SlicedTree:
+    """Return the state with siblings by decreasing rows, old ones before new."""
+    through = state.tree.accumulate(state.masses + state.history)
+    tree = state.tree.sort_siblings(-through)
+    place = tree.positions(state.tree.ids)[state.place].astype(np.int32)
+    return state.edited(tree, place)
+
+
+def variational_state_of(
+    sampler_state: SlicedTree, run: RunTasks = run_in_turn
+) -> EpochState:
+    """Return the variational posterior of directions given the nodes of rows.
+
+    It is updated a few times from the directions that are drawn. Columns that no row
+    has are left out: means are zero there.
+    """
+    width, masses = sampler_state.previous.shape[1], sampler_state.masses
+    directions, none = sampler_state.directions.gathered(run), np.zeros(len(masses))
+    state = EpochState(
+        sampler_state.tree,
+        masses,
+        sampler_state.history,
+        np.ascontiguousarray(directions[:, :width]),
+        none.copy(),  # follows
+        sampler_state.previous,
+        sampler_state.past,
+        np.zeros(width),
+        np.zeros(width),
+        sampler_state.concentration,
+        sampler_state.prior_concentration,
+        n_unseen=sampler_state.dimension - width,
+    )
+    stats = EpochStats(masses, sampler_state.sums, none)
+    for _ in range(N_UPDATES):
+        state = update_own_means(state, stats, sampler_state.priors, run)
+    return state.without_past()

@@ -33,18 +33,22 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.distributions.von_mises_fisher import expansion
+from skbnp.distributions import expansion
 from skbnp.inference.executor import Run
 from skbnp.inference.posterior import Lineage
+from skbnp.inference.shards import Shard, Shards
 from skbnp.kernels import _assignments as kernels
-from skbnp.models.dependent_trees.epoch import EpochModel, coordinate_ascent
-from skbnp.models.dependent_trees.local import Memo, update_local
-from skbnp.models.dependent_trees.moves import births, records
-from skbnp.models.dependent_trees.moves.settings import NO_ROWS, EpochMoves
-from skbnp.models.dependent_trees.node_table import Naturals, NodeTable
-from skbnp.models.dependent_trees.start import node_sums
+from skbnp.models.dependent_trees import births, records
+from skbnp.models.dependent_trees.births import row_keys
+from skbnp.models.dependent_trees.epoch import (
+    NO_ROWS,
+    EpochModel,
+    EpochMoves,
+    coordinate_ascent,
+)
+from skbnp.models.dependent_trees.local import Memo, Naturals, NodeTable, update_local
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
-from skbnp.models.dependent_trees.updates import natural_of
+from skbnp.models.dependent_trees.updates import natural_of, node_sums
 from skbnp.trees import Tree
 from skbnp.utils.typing import Ints, Ints32
 
@@ -153,7 +157,7 @@ def _choose_nodes(
     for _ in range(1, N_VISITS):
         start = _score_all(start.model, start.state, start.others, X, run)[0]
     model, state, others, nodes = start.model, start.state, start.others, start.nodes
-    stats = _sums(state.tree, others, X, nodes)
+    stats = _sums_of_nodes(state.tree, others, X, nodes)
     for _ in range(N_PASSES):
         n_new = max(int(NEW_SHARE * len(state.tree)), LEAST_NEW)
         n_new = int(min(n_new, max(most - len(state.tree), 0)))
@@ -164,7 +168,7 @@ def _choose_nodes(
             break
         others = others.reindexed(tree, state.tree)
         model, state, stats, others = _updated(
-            model, state, _sums(state.tree, others, X, nodes), others
+            model, state, _sums_of_nodes(state.tree, others, X, nodes), others
         )
     return Assigned(model, state, stats, others, nodes)
 
@@ -244,7 +248,9 @@ class _Rows:
         )
 
 
-def _sums(tree: Tree, others: EpochStats, X: sp.csr_array, nodes: Ints) -> EpochStats:
+def _sums_of_nodes(
+    tree: Tree, others: EpochStats, X: sp.csr_array, nodes: Ints
+) -> EpochStats:
     """Sum the statistics of rows at their nodes, and those of others."""
     return others.plus(node_sums(X, tree.positions(nodes), len(tree)))
 
@@ -305,3 +311,44 @@ def _choose(
         new = new.add(above)
     ids = np.append(tree.ids, np.arange(tree.next_id, new.next_id))
     return state.resized(new), ids[places]
+
+
+# Random sample of the rows of dependent trees in shards, to choose nodes one by one.
+#
+# The sample does not depend on how rows are divided into shards.
+
+
+#: Rows that are drawn at most, and rows for each cluster of a start at least.
+SAMPLE, ROWS_PER_CLUSTER = 20_000, 10
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRows:
+    """Rows with the smallest keys."""
+
+    keys: NDArray[np.uint64]  # increasing
+    X: sp.csr_array
+    most: int
+
+    def plus(self, other: "KeyedRows") -> "KeyedRows":
+        """Return the rows of the smallest keys of both."""
+        keys = np.concatenate([self.keys, other.keys])
+        order = np.argsort(keys, kind="stable")[: self.most]
+        X = sp.csr_array(sp.vstack([self.X, other.X], format="csr"))
+        return KeyedRows(keys[order], X[order], self.most)
+
+
+def sample_rows(shard: Shard, broadcast: None, argument: tuple[int, int]) -> KeyedRows:
+    """Task: draw rows of a shard by keys of their numbers."""
+    seed, most = argument
+    numbers = shard.first_row + np.arange(shard.X.shape[0])
+    keys = row_keys(seed, 0, numbers)
+    order = np.argsort(keys, kind="stable")[:most]
+    return KeyedRows(keys[order], shard.X[order], most)
+
+
+def draw_rows(shards: Shards, rng: np.random.Generator) -> sp.csr_array:
+    """Draw rows of all shards, and send them to this process."""
+    seed, numbers = int(rng.integers(1 << 62)), range(len(shards.n_rows))
+    sample: KeyedRows = shards.total(sample_rows, numbers, None, (seed, SAMPLE))
+    return sample.X

@@ -8,25 +8,202 @@ from weakref import ref
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from skbnp.components.word_topics import SeenWords
-from skbnp.inference.engine import Learner
+from skbnp.inference.engine import Learner, learn_priors
 from skbnp.inference.executor import Run
-from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus, StatisticsCache, Visit
-from skbnp.inference.schedules import Round
-from skbnp.inference.shards import Broadcast, Shards, SumT, Task, first_rows
-from skbnp.models.dependent_trees import shard_tasks
+from skbnp.inference.protocols import Corpus, Round, StatisticsCache, Visit
+from skbnp.inference.shards import Broadcast, Shard, Shards, SumT, Task, first_rows
+from skbnp.models.dependent_trees.births import Collected, Joined, collect, shared_out
 from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent
-from skbnp.models.dependent_trees.local import Memo
-from skbnp.models.dependent_trees.moves.births import Collected, Joined, shared_out
-from skbnp.models.dependent_trees.moves.merges import EntropyLosses
-from skbnp.models.dependent_trees.moves.records import Record, merged_into_of
-from skbnp.models.dependent_trees.node_table import Drift, NodeTable
+from skbnp.models.dependent_trees.local import (
+    Drift,
+    Memo,
+    NodeTable,
+    sum_rows,
+    update_local,
+)
+from skbnp.models.dependent_trees.merges import EntropyLosses
+from skbnp.models.dependent_trees.records import Record, merged_into_of, replay_memo
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.trees import Tree
-from skbnp.utils.typing import Ints
+from skbnp.utils.typing import Flags, Ints
+
+# Tasks of dependent trees on shards of rows, and what shards cache.
+#
+# A shard caches the nodes of its rows at their last local step, and applies the moves
+# since. That is a function of its rows, of the broadcast of that step and of moves: so
+# a shard whose cache is lost repeats the step, with the same bits.
+
+
+@dataclass(frozen=True, slots=True)
+class EpochGlobals:
+    """Broadcast: what the local step of rows reads."""
+
+    table: NodeTable
+    drift: Drift
+    seen: SeenWords | None = None  # columns of the table; None: those of the rows
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Moves after a local step: assignments of some rows change, then nodes merge."""
+
+    records: tuple[Record, ...]
+    rows: Ints  # numbers in the epoch, increasing
+    assignments: Memo  # by these rows
+
+    @classmethod
+    def of(
+        cls, records: Sequence[Record], rows: Ints, assignments: Memo
+    ) -> "Edit | None":
+        """Return what changes memos; None if nothing does."""
+        ends = tuple(record for record in records if record.merged_into)
+        return cls(ends, rows, assignments) if ends or len(rows) else None
+
+    def made(self, memo: Memo, first_row: int) -> Memo:
+        """Return the assignments of a shard after these moves."""
+        begin, end = np.searchsorted(
+            self.rows, [first_row, first_row + len(memo.nodes)]
+        )
+        if end > begin:
+            own = slice(begin, end)
+            memo = memo.replaced(
+                self.rows[own] - first_row, self.assignments.taken(own)
+            )
+        return replay_memo(memo, self.records)
+
+
+Edits = tuple[Edit, ...]
+
+
+def _rows_of(shard: Shard, broadcast: Broadcast) -> sp.csr_array:
+    """Rows of a shard in the columns of the table."""
+    if "rows" not in shard.cache:
+        seen = broadcast.content.seen
+        shard.cache["rows"] = shard.X if seen is None else seen.compact(shard.X)
+    return shard.cache["rows"]
+
+
+def _visited(
+    shard: Shard, broadcast: Broadcast, before: Memo | None = None
+) -> tuple[Memo, EpochStats]:
+    """Run the local step; former assignments save scores, with the same result."""
+    content: EpochGlobals = broadcast.content
+    drift = None if before is None else content.drift.since(before.step, content.table)
+    X = _rows_of(shard, broadcast)
+    memo, stats = update_local(content.table, X, before, drift, run=shard.run)
+    return replace(memo, step=content.drift.step), stats
+
+
+def remembered(shard: Shard, broadcast: Broadcast, edits: Edits) -> Memo:
+    """Return the assignments of rows, from the local step and the moves since."""
+    name, n_made, memo = shard.cache.get("memo", (None, 0, None))
+    if name != broadcast.name or n_made > len(edits):
+        n_made, (memo, _) = 0, _visited(shard, broadcast)
+    for edit in edits[n_made:]:
+        memo = edit.made(memo, shard.first_row)
+    shard.cache["memo"] = broadcast.name, len(edits), memo
+    return memo
+
+
+# Tasks --------------------------------------------------------------------------------
+
+
+def update_rows(shard: Shard, broadcast: Broadcast, argument: None) -> EpochStats:
+    """Task: run the local step, cache its memo, and sum statistics."""
+    _, _, before = shard.cache.get("memo", (None, 0, None))
+    memo, stats = _visited(shard, broadcast, before)
+    shard.cache["memo"] = broadcast.name, 0, memo
+    return stats
+
+
+def sum_shard_rows(
+    shard: Shard, broadcast: Broadcast, argument: tuple[Edits, Tree]
+) -> EpochStats:
+    """Task: sum the statistics of rows by the nodes of a tree."""
+    edits, tree = argument
+    memo = remembered(shard, broadcast, edits)
+    return sum_rows(tree, memo, _rows_of(shard, broadcast), run=shard.run)
+
+
+def sum_losses(
+    shard: Shard, broadcast: Broadcast, argument: tuple[Edits]
+) -> EntropyLosses:
+    """Task: sum the entropy that rows lose by merges of two of their nodes."""
+    (edits,) = argument
+    return EntropyLosses.of_rows(remembered(shard, broadcast, edits))
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRows:
+    """Reply: rows of the smallest keys for each target of a birth."""
+
+    result: tuple[tuple[Ints, NDArray[np.uint64]], ...]  # rows and keys, by target
+    most: int
+
+    def plus(self, other: "TargetRows") -> "TargetRows":
+        """Return the rows of the smallest keys of both."""
+        both = []
+        for (rows, keys), (more, further) in zip(
+            self.result, other.result, strict=True
+        ):
+            keys = np.concatenate([keys, further])
+            order = np.argsort(keys, kind="stable")[: self.most]
+            both.append((np.concatenate([rows, more])[order], keys[order]))
+        return TargetRows(tuple(both), self.most)
+
+
+def collect_rows(
+    shard: Shard,
+    broadcast: Broadcast,
+    argument: tuple[Edits, Sequence[int], int, int, int],
+) -> TargetRows:
+    """Task: find rows of some targets, `most` of each, see `collect`."""
+    edits, targets, n_nodes, step, most = argument
+    memo = remembered(shard, broadcast, edits)
+    result = collect(memo, targets, n_nodes, step, shard.first_row, most)
+    return TargetRows(tuple(result), most)
+
+
+@dataclass(frozen=True, slots=True)
+class RowSample:
+    """Reply: some rows in the order of their numbers, and their assignments."""
+
+    X: sp.csr_array
+    memo: Memo
+
+
+def take_rows(
+    shard: Shard, broadcast: Broadcast, argument: tuple[Edits, Ints]
+) -> RowSample:
+    """Task: return rows of the shard, by their numbers in the epoch."""
+    edits, rows = argument
+    begin, end = np.searchsorted(
+        rows, [shard.first_row, shard.first_row + shard.X.shape[0]]
+    )
+    own = rows[begin:end] - shard.first_row
+    memo = remembered(shard, broadcast, edits)
+    return RowSample(_rows_of(shard, broadcast)[own], memo.taken(own))
+
+
+@dataclass(frozen=True, slots=True)
+class SeenColumns:
+    """Reply: columns in which some row has a value."""
+
+    mask: Flags
+
+    def plus(self, other: "SeenColumns") -> "SeenColumns":
+        """Return the columns of both."""
+        return SeenColumns(self.mask | other.mask)
+
+
+def seen_columns(shard: Shard, broadcast: None, argument: None) -> SeenColumns:
+    """Task: mark the columns in which rows of the shard have values."""
+    n_features = shard.X.shape[1]
+    return SeenColumns(np.bincount(shard.X.indices, minlength=n_features) > 0)
 
 
 class ShardCorpus(Corpus):
@@ -75,7 +252,7 @@ class RowLocalStep:
     ) -> RowResult:
         """Run the local step of shards under the present globals."""
         broadcast = self.broadcast(posterior)
-        stats = self.shards.total(shard_tasks.update_rows, numbers, broadcast)
+        stats = self.shards.total(update_rows, numbers, broadcast)
         return RowResult(stats, broadcast, before)
 
     def broadcast(self, posterior: Posterior) -> Broadcast:
@@ -87,7 +264,7 @@ class RowLocalStep:
             if last is not None:
                 drift, before = last.content.drift, last.content.table
             drift = drift.followed_by(table, before).latest(self.n_rounds + 1)
-            last = Broadcast(shard_tasks.EpochGlobals(table, drift, self.seen))
+            last = Broadcast(EpochGlobals(table, drift, self.seen))
             self._last, self._state = last, ref(state)
         return last
 
@@ -97,7 +274,7 @@ class LastBroadcast:
     """Broadcast of the last local step of shards, and the moves since."""
 
     broadcast: Broadcast
-    edits: tuple[shard_tasks.Edit, ...] = ()
+    edits: tuple[Edit, ...] = ()
 
 
 class EpochCache(StatisticsCache):
@@ -159,7 +336,7 @@ class EpochCache(StatisticsCache):
         for record in records:
             new = record.edit(new)
         self.others = self.others.reindexed(tree, new, merged_into_of(records))
-        edit = shard_tasks.Edit.of(records, *joined)
+        edit = Edit.of(records, *joined)
         if edit is not None:
             followed_by = {
                 sent: replace(sent, edits=(*sent.edits, edit))
@@ -175,11 +352,11 @@ class EpochCache(StatisticsCache):
 
     def sum_cached(self, numbers: Iterable[int], tree: Tree) -> EpochStats:
         """Sum the statistics of the rows of some shards, as they are cached."""
-        return self._total(shard_tasks.sum_shard_rows, numbers, tree)
+        return self._total(sum_shard_rows, numbers, tree)
 
     def losses(self) -> EntropyLosses:
         """Entropy that rows lose by merges of any two of their nodes."""
-        losses = self._total(shard_tasks.sum_losses, range(len(self.last_broadcasts)))
+        losses = self._total(sum_losses, range(len(self.last_broadcasts)))
         return replace(losses, has_others=bool(self.others.masses.any()))
 
     def gather(
@@ -189,9 +366,7 @@ class EpochCache(StatisticsCache):
         if not targets:
             return []
         numbers = range(len(self.last_broadcasts))
-        result = self._total(
-            shard_tasks.collect_rows, numbers, targets, n_nodes, step, most
-        )
+        result = self._total(collect_rows, numbers, targets, n_nodes, step, most)
         n_rows = int(self.shards.n_rows.sum())
         lists = shared_out([rows for rows, _ in result.result], n_rows)
         taken = np.sort(np.concatenate(lists))
@@ -203,20 +378,18 @@ class EpochCache(StatisticsCache):
             gathered.append(Collected(target, rows, sample.X[at], memo))
         return gathered
 
-    def _taken(self, rows: Ints) -> shard_tasks.RowSample:
+    def _taken(self, rows: Ints) -> RowSample:
         """Return rows by their numbers in the epoch, increasing."""
         limits = [*first_rows(self.shards.n_rows), int(self.shards.n_rows.sum())]
         counts = np.diff(np.searchsorted(rows, limits))
-        result: dict[int, shard_tasks.RowSample] = {}
+        result: dict[int, RowSample] = {}
         for sent, numbers in self._groups(np.flatnonzero(counts)).items():
             argument = sent.edits, rows
-            parts = self.shards.map(
-                shard_tasks.take_rows, numbers, sent.broadcast, argument
-            )
+            parts = self.shards.map(take_rows, numbers, sent.broadcast, argument)
             result.update(zip(numbers, parts, strict=True))
         parts = [result[number] for number in sorted(result)]
         none = sp.csr_array((0, self.others.sums.shape[1]), dtype=np.float32)
-        return shard_tasks.RowSample(
+        return RowSample(
             sp.csr_array(sp.vstack([none, *(part.X for part in parts)], format="csr")),
             Memo.joined([part.memo for part in parts]),
         )

@@ -6,13 +6,115 @@ from typing import Annotated
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import betaln
 
 from skbnp.components.statistics import NodeState, NodeStatistics
-from skbnp.models.dependent_trees.sticks import Sticks, TreePriors
+from skbnp.components.tree_sticks import expected_log_sticks
+from skbnp.distributions import expansion, log_normaliser
+from skbnp.kernels import _directions as kernels
+from skbnp.kernels import _sticks as stick_kernels
 from skbnp.trees import Tree
 from skbnp.utils.arrays import members, padded, with_columns
-from skbnp.utils.ranges import LeastAmount, Sized
+from skbnp.utils.ranges import Amount, LeastAmount, Positive, Sized
 from skbnp.utils.typing import Array, Ints, Ints32
+
+# Sticks of dependent trees, whose rows may stop at any node, with past epochs.
+#
+# Symbols of Hu et al. (2015), [1], and of Adams, Ghahramani and Jordan (2010): a row at
+# node e stays there with probability nu_e, else it goes to a child, the i-th with
+# probability phi_i = psi_i prod_{j < i} (1 - psi_j). Of an epoch, with X_e rows at node
+# e and Y_e below it, hX_e and hY_e the same summed over the epochs of the window,
+#
+#     nu_e  ~ Beta(1 + hX_e, alpha + hY_e),
+#     psi_i ~ Beta(1 + hX_i + hY_i, gamma + sum_{j > i} (hX_j + hY_j)),
+#
+# and their posteriors have X and Y beside hX and hY. The main text of [1] leaves the
+# rows below later siblings out of its Eq. (4); its supplement has them.
+
+
+@dataclass(frozen=True, slots=True)
+class TreePriors:
+    """Concentrations of sticks, and weights of the priors of directions."""
+
+    child_concentration: Positive = 0.5  # gamma
+    stop_concentration: Positive = 0.5  # alpha
+    parent_weight: Amount = 1.0  # k1
+    past_weight: Amount = 1.0  # k2
+
+
+@dataclass(frozen=True, slots=True)
+class Sticks:
+    """Beta parameters by position in the tree; the root has no child stick."""
+
+    stop: tuple[Array, Array]  # delta of [1]: of nu
+    child: tuple[Array, Array]  # sigma of [1]: of psi
+
+    @classmethod
+    def given(cls, tree: Tree, masses: Array, priors: TreePriors) -> "Sticks":
+        """Posterior parameters given the number of rows at each node."""
+        result = np.empty((4, len(tree)))
+        stop, child = priors.stop_concentration, priors.child_concentration
+        stick_kernels.beta_parameters(tree.parent, masses, stop, child, result)
+        return cls((result[0], result[1]), (result[2], result[3]))
+
+    def log_weights(self, tree: Tree) -> Array:
+        """E log pi_e of each node."""
+        given, result = np.stack([*self.stop, *self.child]), np.empty(len(tree))
+        stick_kernels.expected_log_weights(
+            tree.parent, given, np.empty((6, len(tree))), result
+        )
+        return result
+
+    def mean_weights(self, tree: Tree) -> Array:
+        """E pi_e of each node; the remaining mass is that of nodes not in the tree."""
+        (a, b), (c, d) = self.stop, self.child
+        into = np.log(c / (c + d)) + before(tree, np.log(d / (c + d)))
+        into[1:] += np.log(b / (a + b))[tree.parent[1:]]
+        into[0] = 0.0
+        return np.exp(tree.distribute(into)) * (a / (a + b))
+
+    def mean_weights_below(self, tree: Tree, priors: TreePriors) -> Array:
+        """E pi of a new child of each node, after all present ones."""
+        (a, b), (c, d) = self.stop, self.child
+        rest = np.log(d / (c + d))[1:]
+        left = np.bincount(tree.parent[1:], rest, minlength=len(tree))
+        into = self.mean_weights(tree) * (b / a) * np.exp(left)
+        child = 1.0 + priors.child_concentration
+        return into / (child * (1.0 + priors.stop_concentration))
+
+    def divergence(self, prior: "Sticks") -> float:
+        """KL(q || p) of all sticks, in nats."""
+        stop = beta_divergence(self.stop, prior.stop)
+        child = beta_divergence(self.child, prior.child)
+        return float(stop.sum() + child[1:].sum())
+
+
+def beta_divergence(q: tuple[Array, Array], p: tuple[Array, Array]) -> Array:
+    """KL(q || p) of Beta distributions, element by element."""
+    log_share, log_rest = expected_log_sticks(*q)
+    moved = (q[0] - p[0]) * log_share + (q[1] - p[1]) * log_rest
+    return betaln(*p) - betaln(*q) + moved
+
+
+def behind(tree: Tree, values: Array) -> Array:
+    """Sum values over the later siblings of each node."""
+    order, groups = tree.siblings
+    sums, later = np.cumsum(values[order]), np.zeros(len(tree))
+    if len(order):
+        ends = np.append(groups[1:], len(order))
+        later[order] = np.repeat(sums[ends - 1], ends - groups) - sums
+    return later
+
+
+def before(tree: Tree, values: Array) -> Array:
+    """Sum values over the earlier siblings of each node."""
+    order, groups = tree.siblings
+    own, earlier = values[order], np.zeros(len(tree))
+    before = np.cumsum(own) - own
+    first = np.repeat(before[groups], np.diff(groups, append=len(order)))
+    earlier[order] = before - first
+    return earlier
+
 
 NO_IDS: Ints = np.empty(0, dtype=np.intp)
 
@@ -253,3 +355,254 @@ def next_epoch(
     )
     tree = state.tree.sort_siblings(-state.tree.accumulate(history))
     return state.reordered(tree, state.tree.positions(tree.ids))
+
+
+# Directions of nodes of dependent trees given their parents: the structured family.
+#
+# Where there are thousands of features, directions of a node and of its parent are
+# bound to each other, and a family in which they are independent loses more than a
+# thousand nats of the bound for each node. So here
+#
+#     q(theta_e | theta_parent) = vMF of natural parameter K theta_parent + a_e,
+#
+# K = kappa0 k1, as it is under the posterior if e is a leaf. With E = E theta,
+#
+#     u_e = E |K theta_parent + a_e|^2 = |y_e|^2 + v_e,
+#     y_e = K E_parent + a_e,    v_e = K^2 (1 - |E_parent|^2),
+#
+# v_e is how far the natural parameter of e spreads with the direction of its parent.
+# The squared length stands for its expectation in log C_V and A_V, so that
+#
+#     E_e = g(u_e) y_e,    g(u) = A_V(sqrt u) / sqrt u,
+#
+# and what directions add to the bound is
+#
+#     sum_e n_e'E_e - h*(|E_e|; v_e) + log C_V(rho_e),
+#     h(y; v) = -log C_V(sqrt(y^2 + v)),    h*(e; v) = max_y y e - h(y; v),
+#
+# n_e being the part of priors and rows in E_e. With v = 0 this is mean field, of
+# entropy
+# -log C_V(eta) - eta A_V(eta) is -h*(e; 0). -h* rises with v, and is concave in v and
+# in
+# e, hence concave in E_parent.
+#
+# log C_V(sqrt u) is convex in u: to put E u for u gives a little too much, by at most
+# half of its second derivative times the variance of u. That is of the order of K^2
+# |a_e|^2 / (V (V + K)^3): a tenth of a nat where the three are alike, some nats where K
+# and |a_e| are ten times V, and not a bound.
+
+
+def log_normaliser_gain(squares: Array | float, dimension: int) -> Array:
+    """Log C_V(k) - log C_V(0) for squares of k, as kernels compute it."""
+    flat, shape = _flat(squares)
+    result = np.empty_like(flat)
+    kernels.log_constants(flat, result, expansion(dimension))
+    return result.reshape(shape)
+
+
+def bessel_slope(squares: Array | float, dimension: int) -> Array:
+    """Return g, A_V(k) / k, for squares of k."""
+    flat, shape = _flat(squares)
+    result = np.empty_like(flat)
+    kernels.bessel_slopes(flat, result, expansion(dimension))
+    return result.reshape(shape)
+
+
+def natural_lengths(
+    lengths: Array | float, spreads: Array | float, dimension: int
+) -> Array:
+    """Return |y| with g(y^2 + v) y = e for lengths e < 1 of means and spreads v."""
+    e, v, shape = _alike(lengths, spreads)
+    result = np.empty_like(e)
+    kernels.natural_lengths(e, v, result, expansion(dimension))
+    return result.reshape(shape)
+
+
+def conjugate(lengths: Array | float, spreads: Array | float, dimension: int) -> Array:
+    """h*(e; v) = y e - h(y; v) at its maximum over y, less its value at zero."""
+    e, v, shape = _alike(lengths, spreads)
+    result = np.empty_like(e)
+    kernels.conjugates(e, v, result, expansion(dimension))
+    return result.reshape(shape)
+
+
+def _flat(values: Array | float) -> tuple[Array, tuple[int, ...]]:
+    """Return values as a flat array, and their shape."""
+    array = np.asarray(values, dtype=np.float64)
+    return np.ascontiguousarray(array).reshape(-1), array.shape
+
+
+def _alike(
+    one: Array | float, other: Array | float
+) -> tuple[Array, Array, tuple[int, ...]]:
+    """Broadcast to the shape of the first; return both flat, and the shape."""
+    flat, shape = _flat(one)
+    if np.shape(other) != shape:
+        other = np.broadcast_to(np.asarray(other, dtype=np.float64), shape)
+    return flat, _flat(other)[0], shape
+
+
+def row_gains(
+    squares: Array | float,
+    along: Array,
+    own: Array | float,
+    concentration: float,
+    share: Array | float,
+    spreads: Array | float,
+    dimension: int,
+) -> Array:
+    """H of natural parameters with a row less h without it, the row integrated out.
+
+    With natural parameters n and rows x of length one: `squares` are n'n, `along` n'x,
+    `own` the part of the row that n contains already. A row moves the mean of a node
+    with children less: only a `share` of n counts.
+    """
+    arrays = np.broadcast_arrays(squares, along, own, share, spreads)
+    n, d, part, f, v = (_flat(one)[0] for one in arrays)
+    result, series = np.empty(arrays[0].shape), expansion(dimension)
+    kernels.row_gains(n, d, part, f, v, concentration, result.reshape(-1), series)
+    return result
+
+
+# Dependent trees of Hu, Ho, Dubey and Xing (2015), [1]: the bound of an epoch.
+#
+# Rows x are unit vectors of R^V. Of an epoch t, with symbols of [1],
+#
+#     z ~ pi(sticks),  x ~ vMF(theta_z, beta),
+#     theta_e ~ vMF of natural parameter kappa0 (k1 theta_parent + k2 theta_e^(t-1)),
+#
+# the latter without its second part for nodes that were not there before. The root has
+# no parent; of a first one the mean direction of the rows is known as if it were one
+# row more, a unit information prior (Kass and Wasserman, 1995): without it a tree could
+# as well hang on any other of its nodes. q(theta_e | theta_parent) is von Mises-Fisher,
+# too, see `directions`; E_e is the mean of theta_e. From M_e = sum q(z = e), s_e = sum
+# q(z = e) x and the entropies H_e of the rows alone come all updates and the bound
+#
+#     sum_e M_e (E log pi_e + log C_V(beta)) + beta s_e'E_e + H_e
+#     + sum_e log C_V(rho_e) + kappa0 (k1 E_parent + k2 mu_e^(t-1))'E_e - h*(|E_e|; v_e)
+#     - KL of the sticks,
+#     rho_e^2 = kappa0^2 (k1^2 + k2^2 + 2 k1 k2 E_parent'mu_e^(t-1)),
+#     v_e = kappa0^2 k1^2 (1 - |E_parent|^2).
+#
+# log C_V(rho) is convex in this product: its expectation is not below what is written
+# here, and its tangent, from which the update of a parent comes, is not above. So every
+# update ascends this function. It is a bound of the evidence but for what `directions`
+# has on h*, some tenths of a nat for each node.
+#
+# Departures from [1]: directions of a node and its parent are not independent under q;
+# means are E theta, where the supplement has directions of length one, with which there
+# is no bound; the mean direction of the rows counts as one row, where [1] has it as the
+# parent of the root: there a tree without differences, kappa0 without limit, costs
+# nothing; the pull of children on their parent through rho is
+# -A_V(rho) kappa0 k1 k2 / rho, the slope of log C_V, where the supplement has
+# 3 (V/2 - 1) kappa0 k1 k2 / rho; beta is one for all nodes, as in the model, at its
+# exact maximum; kappa0 is learned, and not 100.
+
+
+def inner_products(state: EpochState, rows: Ints) -> Array:
+    """E'E, E_up'E_up, E_up'E, mu'E, E_up'mu of nodes, and whether they have a past."""
+    result = np.empty((len(rows), 6))
+    kernels.inner_products(
+        rows,
+        state.means,
+        state.previous,
+        state.past,
+        state.above,
+        state.tree.parent,
+        result,
+    )
+    return result.T
+
+
+def lengths_and_spreads(state: EpochState, priors: TreePriors) -> tuple[Array, Array]:
+    """Return |E| and v of all nodes."""
+    squares = np.einsum("ij,ij->i", state.means, state.means)
+    of_parents = squares[state.tree.parent]
+    of_parents[0] = state.above @ state.above
+    spreads = prior_spreads(state, priors, state.places, of_parents)
+    return np.sqrt(squares), spreads
+
+
+def prior_spreads(
+    state: EpochState, priors: TreePriors, rows: Ints, squares: Array
+) -> Array:
+    """Return v of some nodes, given |E_up|^2."""
+    weights = state.prior_concentration * state.parent_weights(rows, priors)
+    return np.asarray(weights**2 * np.maximum(1.0 - squares, 0.0))
+
+
+def prior_concentrations(state: EpochState, priors: TreePriors) -> Array:
+    """Prior concentration rho of all nodes."""
+    inner = inner_products(state, state.places)
+    lengths, _ = lengths_and_products(state, priors, state.places, inner)
+    return state.prior_concentration * lengths
+
+
+def lengths_and_products(
+    state: EpochState, priors: TreePriors, rows: Ints, inner: Array
+) -> tuple[Array, Array]:
+    """Rho / kappa0, and (k1 E_up + k2 mu^(t-1))'E, of some nodes."""
+    k1, k2 = state.parent_weights(rows, priors), priors.past_weight
+    _, _, along_parent, along_past, both, has_past = inner
+    squares = k1**2 + has_past * (k2**2 + 2.0 * k1 * k2 * both)
+    products = k1 * along_parent + k2 * along_past
+    return np.sqrt(np.maximum(squares, 0.0)), products
+
+
+def objective(
+    state: EpochState, stats: EpochStats, priors: TreePriors
+) -> dict[str, float]:
+    """Evidence lower bound of an epoch, given those before it, by term, in nats."""
+    dimension, beta = state.dimension, state.concentration
+    sticks = state.sticks(priors)
+    rows = stats.masses @ sticks.log_weights(state.tree)
+    rows += stats.masses.sum() * float(log_normaliser(beta, dimension))
+    rows += beta * row_fits(state, stats).sum()
+    directions = _direction_terms(state, priors).sum()
+    if state.centroid.any():
+        directions += beta * float(state.centroid @ state.means[0])
+        directions += log_normaliser_gain(beta**2, dimension)
+    before = Sticks.given(state.tree, state.history, priors)
+    return {
+        "rows": float(rows),
+        "entropy": float(stats.entropies.sum()),
+        "directions": float(directions),
+        "sticks": -sticks.divergence(before),
+    }
+
+
+def _direction_terms(state: EpochState, priors: TreePriors) -> Array:
+    """E log p(theta) - E log q(theta) of nodes, given their parents."""
+    dimension, rows = state.dimension, state.places
+    inner = inner_products(state, rows)
+    lengths, products = lengths_and_products(state, priors, rows, inner)
+    normalisers = log_normaliser_gain(
+        (state.prior_concentration * lengths) ** 2, dimension
+    )
+    prior = state.prior_concentration * products
+    spreads = prior_spreads(state, priors, rows, inner[1])
+    return normalisers + prior - conjugate(np.sqrt(inner[0]), spreads, dimension)
+
+
+def row_fits(state: EpochState, stats: EpochStats) -> Array:
+    """s_e'E_e of all nodes."""
+    result = np.empty(len(state.tree))
+    kernels.fits(state.places, state.means, *stats.arrays, result)
+    return result
+
+
+def direction_bound(state: EpochState, stats: EpochStats, priors: TreePriors) -> float:
+    """Terms of the bound that depend on directions, in nats."""
+    fit = row_fits(state, stats).sum() + state.centroid @ state.means[0]
+    return float(state.concentration * fit + _direction_terms(state, priors).sum())
+
+
+def stick_evidence(
+    tree: Tree, masses: Array, history: Array, priors: TreePriors
+) -> float:
+    """Log evidence of the sticks: their terms of the bound at its maximum."""
+    after = Sticks.given(tree, masses + history, priors)
+    before = Sticks.given(tree, history, priors)
+    stop = betaln(*after.stop) - betaln(*before.stop)
+    child = betaln(*after.child) - betaln(*before.child)
+    return float(stop.sum() + child[1:].sum())

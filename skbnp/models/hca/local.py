@@ -4,20 +4,33 @@ Rows are updated in blocks that depend on the data alone, and sums are added in 
 order, so that results do not depend on threads. There is no loop over rows.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp, multigammaln
 
 from skbnp.components.statistics import Supports
+from skbnp.inference.engine import RunningAverage, learn_priors
 from skbnp.inference.executor import Executor
-from skbnp.models.hca.frame import Frame, blocks
-from skbnp.models.hca.paths import Paths
-from skbnp.models.hca.state import Stats, change_on_paths
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Part, Round, StatisticsCache, Visit
+from skbnp.models.hca.model import Model, convert, coordinate_ascent, expand
+from skbnp.models.hca.state import (
+    Frame,
+    Paths,
+    State,
+    Stats,
+    blocks,
+    change_on_paths,
+    paths,
+)
 from skbnp.trees import Tree
+from skbnp.utils.random import Purpose, some_rows, stream
 from skbnp.utils.typing import Array, Ints
 
 #: Nats below the best of a row at which a stub is left out.
@@ -206,3 +219,174 @@ def coordinates(
 
     result = executor.map_all(task, blocks(X.shape))
     return best, np.concatenate([np.zeros((0, nodes.shape[1])), *result])
+
+
+# Cache of component analysis: rows by part, their local step and statistics.
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """Result of a local step: statistics of rows, and the globals they belong to."""
+
+    stats: Stats
+    cache: Memo
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class RowLocalStep:
+    """Local step of the rows of a part, by an executor."""
+
+    executor: Executor
+
+    def update_local(self, posterior: Posterior, X: NDArray, visit: Visit) -> RowResult:
+        """Run the local step under the present globals of a posterior.
+
+        If the totals are those of what is remembered, other coordinates may be better:
+        see `expand`.
+        """
+        model, state = posterior.model, posterior.state
+        if visit.remembered is not None:
+            state = expand(model, state, posterior.global_stats)
+        memo, stats = self.update_rows(model, state, X)
+        return RowResult(stats, memo, state)
+
+    def update_rows(self, model: Model, state: State, X: NDArray) -> tuple[Memo, Stats]:
+        """Run the local step of rows under given globals; return memo and sums."""
+        memo = update_local(
+            paths(model, state), state.tree, X, model.frame, self.executor
+        )
+        return memo, sums(memo, X, state.tree, model.frame, self.executor)
+
+
+class FramedAverage(RunningAverage):
+    """Running averages in units of the standard deviation of all rows so far."""
+
+    def stochastic_update(
+        self, posterior: Posterior, round: Round, change: Sequence[Any]
+    ) -> None:
+        """Step totals and globals in place, then change the unit of the frame."""
+        super().stochastic_update(posterior, round, change)
+        frame = posterior.model.frame
+        n_rows = sum(result.stats.n_rows for result in change)
+        square = sum(result.stats.square for result in change)
+        if frame.scale == 0.0 or not square > 0.0:
+            return
+        fresh = frame.unit * math.sqrt(square / (n_rows * len(frame.shift)))
+        grown = frame.grown(fresh, n_rows, posterior.n_seen)
+        posterior.model, *state_and_stats = posterior.model.in_frame(
+            grown, posterior.state, posterior.global_stats
+        )
+        posterior.replace_globals(*state_and_stats)
+
+
+class RowCache(StatisticsCache):
+    """Totals contain each row once, with its statistics at its last local step.
+
+    `scale` is the number of rows behind each, and `others` are statistics of rows
+    of earlier calls, by the present tree.
+    """
+
+    scale: float
+    others: Stats | None
+    memo: Memo | None
+
+    def __init__(self, scale: float = 1.0, others: Stats | None = None):
+        self.scale, self.others, self.memo = scale, others, None
+
+    def initial_local(self, part: Part) -> Memo | None:
+        """Return the memo of all rows; None if there are rows of earlier calls."""
+        return self.memo if self.others is None else None
+
+    def stochastic_update(
+        self, posterior: Posterior, round: Round, change: Sequence[RowResult]
+    ) -> None:
+        """Replace the totals by the present statistics of all rows."""
+        (result,) = change
+        stats = result.stats.times(self.scale)
+        if self.others is not None:
+            stats = stats.plus(self.others)
+        model, memo = posterior.model, result.cache
+        state, stats = coordinate_ascent(model, result.state, stats)
+        if self.others is not None:  # which cannot be updated with other coordinates
+            others = self.others.reindex_to(result.state.tree, state.tree)
+            state, stats, flipped = convert(model, state, stats)
+            self.others = others.changed(state.tree, flipped)
+            memo = memo.changed(state.tree, flipped)
+        self.memo = memo
+        posterior.replace_globals(state, stats)
+
+    def put(self, rows: Ints, memo: Memo) -> None:
+        """Replace the memo of some rows, in place."""
+        assert self.memo is not None
+        self.memo = self.memo.replaced(rows, memo)
+
+    def end_pass(self, posterior: Posterior) -> None:
+        """Learn the hyperparameters, in place."""
+        learn_priors(posterior)
+
+
+# Test whether the leaves of a component analysis are groups or one Gaussian cloud.
+
+
+#: Rows that the prior of a mean is worth: its variance is 50 times that of rows.
+PRIOR_ROWS = 0.02
+
+
+def directions_of_one_cloud(
+    posterior: Posterior, local_step: RowLocalStep, X: NDArray
+) -> int | None:
+    """Number of directions in which rows vary, if one Gaussian explains them better.
+
+    Better than the tree, and than a Gaussian for each leaf with the rows whose most
+    probable paths end there, whether these share their covariance or not; else None.
+    Labels cost parts of one Gaussian more than they gain. Of many rows some are drawn.
+    """
+    model, state = posterior.model, posterior.state
+    rng = stream(posterior.seed_entropy, Purpose.START)
+    X = X[some_rows(np.arange(len(X)), rng)]
+    memo, _ = local_step.update_rows(model, state, X)
+    _, labels = np.unique(memo.stubs[memo.best], return_inverse=True)
+    counts = np.bincount(labels)
+    if len(counts) < 2:
+        return None
+    rest = model.frame.enter(X)
+    one = _log_evidence([rest])
+    bound = model.bound(state, posterior.global_stats)
+    if not one / len(rest) > bound / max(posterior.global_stats.n_rows, 1.0):
+        return None
+    groups = [rest[labels == label] for label in range(len(counts))]
+    log_labels = gammaln(len(counts)) - gammaln(len(counts) + len(rest))
+    log_labels += gammaln(1.0 + counts).sum()
+    separate = sum(_log_evidence([group]) for group in groups)
+    if not one > log_labels + max(separate, _log_evidence(groups)):
+        return None
+    squares = _squares([rest])
+    return int(np.count_nonzero(squares > squares.sum() / rest.shape[1]))
+
+
+def _log_evidence(groups: Sequence[Array]) -> float:
+    """Log evidence of groups of rows, Gaussians of separate means and one covariance.
+
+    Conjugate: mean ~ N(0, S / k), S ~ inverse Wishart(I, D + 2), so that E S = I.
+    """
+    n_features = groups[0].shape[1]
+    sizes = np.array([len(group) for group in groups])
+    before, after = n_features + 2.0, n_features + 2.0 + sizes.sum()
+    value = multigammaln(0.5 * after, n_features)
+    value -= multigammaln(0.5 * before, n_features)
+    value -= 0.5 * n_features * sizes.sum() * np.log(np.pi)
+    value -= 0.5 * n_features * np.log1p(sizes / PRIOR_ROWS).sum()
+    return float(value - 0.5 * after * np.log1p(_squares(groups)).sum())
+
+
+def _squares(groups: Sequence[Array]) -> Array:
+    """Squared singular values of rows about their means, and of the means."""
+    parts = []
+    for group in groups:
+        mean, n_rows = group.mean(axis=0), len(group)
+        weight = np.sqrt(PRIOR_ROWS * n_rows / (PRIOR_ROWS + n_rows))
+        parts += [group - mean, weight * mean[None]]
+    rows = np.concatenate(parts)
+    gram = rows @ rows.T if len(rows) < rows.shape[1] else rows.T @ rows
+    return np.maximum(np.linalg.eigvalsh(gram), 0.0)

@@ -1,23 +1,125 @@
 """Hyperparameters, state and statistics of hierarchical component analysis."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.special import gammaln, psi
 
+from skbnp.components import tree_sticks
 from skbnp.components.statistics import NodeState, NodeStatistics, ended_nodes
-from skbnp.components.tree_sticks import stub_nodes
-from skbnp.models.hca.frame import Frame
-from skbnp.trees import Tree
-from skbnp.utils.ranges import (
-    LARGE_SQUARE,
-    LEAST_MASS,
-    SignedSquare,
-    Sized,
-    Square,
+from skbnp.components.tree_sticks import (
+    log_stub_priors,
+    stick_bound,
+    stick_parameters,
+    stub_nodes,
 )
-from skbnp.utils.typing import Array
+from skbnp.trees import Tree
+from skbnp.utils.ranges import LARGE_SQUARE, LEAST_MASS, In, SignedSquare, Sized, Square
+from skbnp.utils.typing import Array, Ints32
+
+# Frame of the rows of a component analysis: subtract a shift, divide by a unit.
+
+
+#: Rows of a block at most, and entries: half of what fits into memory near a core.
+BLOCK, ENTRIES = 4096, 1 << 20
+#: Deviations of this part of the largest value are rounding errors of the mean.
+ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
+#: Products of rows this many standard deviations away leave the range of floats.
+FARTHEST = 1e70
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Shift and unit of rows, with the number of rows that they are estimated from.
+
+    One unit for all columns keeps directions and angles. With |t|^2 - 2 t'mu + |mu|^2
+    all digits would be lost if columns have large offsets: hence the shift.
+    """
+
+    shift: Annotated[Array, Sized("n_features")]
+    scale: Annotated[
+        float, In(0, 1e101)
+    ]  # root mean square of entries about the shift; 0: all were equal
+
+    @property
+    def unit(self) -> float:
+        """Divisor of entries: 1 as long as there is no scale."""
+        return self.scale or 1.0
+
+    @property
+    def log_volume(self) -> float:
+        """Log of the volume of a unit cube, subtracted from log densities of rows."""
+        return len(self.shift) * float(np.log(self.unit))
+
+    def enter(self, X: NDArray) -> Array:
+        """Return rows less the shift, over the unit: a copy."""
+        rest = np.subtract(X, self.shift, dtype=np.float64)
+        rest /= self.unit
+        return rest
+
+    @classmethod
+    def of_rows(cls, X: NDArray) -> "Frame":
+        """Return the frame of rows: their mean, and the root of their mean variance."""
+        frame = cls(X.mean(axis=0, dtype=np.float64), 0.0)
+        return cls(frame.shift, frame.spread(X))
+
+    def grown(self, fresh: float, n_rows: float, n_seen: float) -> "Frame":
+        """Return the frame of `n_rows` more rows of spread `fresh`, with its shift."""
+        largest = max(self.scale, fresh)
+        if largest == 0.0:
+            return self
+        squares = n_seen * (self.scale / largest) ** 2
+        squares += n_rows * (fresh / largest) ** 2
+        return Frame(self.shift, largest * float(np.sqrt(squares / (n_seen + n_rows))))
+
+    def spread(self, X: NDArray) -> float:
+        """Root mean square of the entries of rows about the shift, without overflow."""
+        parts = [X[rows] for rows in blocks(X.shape)]
+        largest = max(float(np.abs(rest).max()) for rest in self._rests(parts))
+        values = max(float(np.abs(part).max()) for part in parts)
+        if not largest > ROUNDING * values:
+            return 0.0
+        squares = 0.0
+        for rest in self._rests(parts):
+            rest /= largest
+            squares += float(np.vdot(rest, rest))
+        return largest * float(np.sqrt(squares / X.size))
+
+    def _rests(self, parts: list[NDArray]) -> Iterator[Array]:
+        return (np.subtract(part, self.shift, dtype=np.float64) for part in parts)
+
+    def farthest(self, X: NDArray) -> tuple[int, float]:
+        """Row with the largest entry about the shift, and its size in units."""
+        parts = [X[rows] for rows in blocks(X.shape)]
+        sizes = [np.abs(rest).max(axis=1) for rest in self._rests(parts)]
+        largest = np.concatenate(sizes)
+        row = int(largest.argmax())
+        return row, float(largest[row]) / self.unit
+
+    def heaviest(self, X: NDArray) -> tuple[int, float]:
+        """Row of the frame without which the least spread is left, and that share.
+
+        The share of the sum of squares about the mean that all other rows have.
+        """
+        n_rows = len(X)
+        squares = np.concatenate(
+            [np.square(self.enter(X[rows])).sum(axis=1) for rows in blocks(X.shape)]
+        )
+        row = int(squares.argmax())
+        taken = squares[row] * n_rows / max(n_rows - 1, 1)
+        return row, 1.0 - float(taken / max(squares.sum(), 1e-300))
+
+
+def blocks(shape: tuple[int, ...]) -> list[slice]:
+    """Slices of rows, of equal size except the last."""
+    n_rows, n_features = shape
+    size = min(BLOCK, max(1, ENTRIES // n_features))
+    return [slice(at, min(at + size, n_rows)) for at in range(0, n_rows, size)]
+
 
 #: Part of sum |t|^2 below which the residual is rounding error.
 ROUNDING = 1e-13
@@ -240,3 +342,177 @@ def change_on_paths(tree: Tree, change: Array, n_levels: int) -> Array:
     return np.where(
         both, change[nodes[:, :, None], nodes[:, None, :]], np.eye(n_levels)
     )
+
+
+# Means and variances of paths, which the local step of component analysis reads.
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """What rows read of each stub: under the posterior, or at its means.
+
+    With r = t - mu a row scores, for stub k of the loadings M,
+
+        constants_k - precision / 2 |r|^2 + h' C h / 2,   h = c + precision M' r,
+
+    and its coordinates have mean C h and covariance C = R' R; c are the centres.
+    """
+
+    loadings: Array  # (n_nodes, n_features)
+    mean: Array  # (n_features,)
+    precision: float
+    stub_nodes: Ints32  # (n_stubs, n_levels) -1: off the tree
+    covariances: Array  # (n_stubs, n_levels, n_levels) C
+    roots: Array  # (n_stubs, n_levels, n_levels) R, lower triangles
+    centres: Array  # (n_stubs, n_levels) c
+    log_dets: Array  # (n_stubs,) log |C|
+    constants: Array  # (n_stubs,)
+
+
+def paths(model: Priors, state: State) -> Paths:
+    """Return paths under the posterior: q(x | c) and q(c) as in section 4.2 of [1]."""
+    tree, gamma, n_levels = state.tree, model.concentration, model.n_levels
+    a, b = tree_sticks.stick_parameters(tree, state.stub_masses, gamma)
+    log_prior = tree_sticks.log_stub_priors(tree, a, b, gamma, n_levels)
+    nodes = tree_sticks.stub_nodes(tree, n_levels)
+    variances = np.where(
+        nodes >= 0, state.loading_variances[nodes], model.loading_variance
+    )
+    log_precision = psi(state.noise_shape) - np.log(state.noise_rate)
+    n_features = len(state.mean)
+    spread = state.precision * n_features * state.mean_variance
+    centre_variances = np.where(
+        nodes >= 0, state.centre_variances[nodes], model.centre_variance
+    )
+    spread = spread + centre_variances.sum(axis=1)
+    return _paths(
+        state, nodes, n_features * variances, log_prior, log_precision, spread
+    )
+
+
+def mean_paths(model: Priors, state: State) -> Paths:
+    """Return paths with all globals at their means, for log p(t) of new rows.
+
+    Levels that are not in the tree have no loadings then.
+    """
+    tree, gamma = state.tree, model.concentration
+    a, b = tree_sticks.stick_parameters(tree, state.stub_masses, gamma)
+    _, log_prior = tree_sticks.log_mean_stubs(tree, a, b, model.n_levels)
+    nodes = tree_sticks.stub_nodes(tree, model.n_levels)
+    spreads = np.zeros(nodes.shape)
+    nothing = np.zeros(len(nodes))
+    return _paths(state, nodes, spreads, log_prior, np.log(state.precision), nothing)
+
+
+def _paths(
+    state: State,
+    nodes: Ints32,
+    spreads: Array,
+    log_prior: Array,
+    log_precision: float,
+    spread: Array,
+) -> Paths:
+    """Invert I + tau E[W'W] for each stub; `spreads` are E[w'w] - m'm.
+
+    `spread` is what the variance of the mean and of centres subtracts from the score.
+    """
+    centres = np.where(nodes >= 0, state.centres[nodes], 0.0)
+    gram = np.zeros((len(state.tree) + 1, len(state.tree) + 1))  # -1: off the tree
+    gram[:-1, :-1] = state.loadings @ state.loadings.T
+    n_levels, precision = nodes.shape[1], state.precision
+    inverse = precision * gram[nodes[:, :, None], nodes[:, None, :]]
+    at = np.arange(n_levels)
+    inverse[:, at, at] += 1.0 + precision * spreads
+    factors = np.linalg.cholesky(inverse)
+    log_dets = -2.0 * np.log(factors[:, at, at]).sum(axis=1)
+    identity = np.eye(n_levels)
+    roots = np.array([solve_triangular(f, identity, lower=True) for f in factors])
+    covariances = roots.transpose(0, 2, 1) @ roots
+    constants = log_prior + 0.5 * (log_dets - spread - np.square(centres).sum(axis=1))
+    constants += 0.5 * len(state.mean) * (log_precision - np.log(2.0 * np.pi))
+    return Paths(
+        state.loadings,
+        state.mean,
+        precision,
+        nodes,
+        covariances,
+        roots,
+        centres,
+        log_dets,
+        constants,
+    )
+
+
+# Evidence lower bound of hierarchical component analysis, by term.
+
+
+def white_noise(n_rows: float, n_features: int) -> float:
+    """Log density of rows of white noise of variance one, in nats: the unit of bounds.
+
+    What changes of the bound are compared with: a bound has a unit, and a zero.
+    """
+    return 0.5 * n_rows * n_features * float(np.log(2.0 * np.pi * np.e))
+
+
+def residual_of(model: Priors, state: State, sums: Equations) -> float:
+    """Expected sum of squared residuals of all rows."""
+    means = np.vstack([state.loadings, state.mean])
+    variances = np.append(state.loading_variances, state.mean_variance)
+    return sums.residual(means, variances, model.loading_variance)
+
+
+def elbo_terms(
+    model: Priors, state: State, stats: Stats, sums: Equations | None = None
+) -> dict[str, float]:
+    """Evidence lower bound of the globals and the rows behind `stats`, by terms.
+
+    Both go by the same tree. The terms are E log p - E log q of loadings, centres, mu,
+    tau and sticks, and the remainder, that of the rows. `sums` are the equations of the
+    statistics, if they are known.
+    """
+    sums = equations(state.tree, stats) if sums is None else sums
+    tree, n_features = state.tree, len(state.mean)
+    masses, gamma = state.stub_masses, model.concentration
+    a, b = stick_parameters(tree, masses, gamma)
+    log_prior = log_stub_priors(tree, a, b, gamma, model.n_levels)
+
+    residual = residual_of(model, state, sums)
+    log_precision = psi(state.noise_shape) - np.log(state.noise_rate)
+    rows = stats.entropy + stats.stub_masses @ log_prior
+    rows -= 0.5 * _from_centres(model, state, sums)
+    rows += 0.5 * stats.n_rows * n_features * (log_precision - np.log(2.0 * np.pi))
+    rows -= 0.5 * state.precision * residual
+    s0, r0 = model.loading_variance, model.centre_variance
+    of_centres = state.centre_variances[1:]
+    return {
+        "loadings": _log_gaussians(state.loadings, state.loading_variances, s0),
+        "centres": _log_gaussians(state.centres[1:, None], of_centres, r0),
+        "mean": _log_gaussians(state.mean[None], np.array([state.mean_variance]), s0),
+        "noise": _log_noise(model, state),
+        "sticks": stick_bound(a, b, gamma),
+        "rows": float(rows),
+    }
+
+
+def _from_centres(model: Priors, state: State, sums: Equations) -> float:
+    """Sum E |x - a|^2 over all rows: coordinates about the centres of nodes."""
+    left, centres = sums.left, state.centres
+    squares = np.trace(left[:-1, :-1]) - 2.0 * float(centres @ left[:-1, -1])
+    squares += float(sums.through @ (centres**2 + state.centre_variances))
+    return float(squares + sums.unknown + sums.missing * model.centre_variance)
+
+
+def _log_gaussians(means: Array, variances: Array, prior: float) -> float:
+    """E log p - E log q of vectors with prior N(0, prior I)."""
+    ratios = variances / prior
+    spread = means.shape[1] * (1.0 + np.log(ratios) - ratios).sum()
+    return float(0.5 * spread - 0.5 * np.vdot(means, means) / prior)
+
+
+def _log_noise(model: Priors, state: State) -> float:
+    """E log p - E log q of the noise precision tau."""
+    a, b = state.noise_shape, state.noise_rate
+    a0, b0 = model.noise_shape, model.noise_rate
+    divergence = (a - a0) * psi(a) - gammaln(a) + gammaln(a0)
+    divergence += a0 * (np.log(b) - np.log(b0)) + a * (b0 - b) / b
+    return float(-divergence)

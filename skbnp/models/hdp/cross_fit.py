@@ -26,24 +26,22 @@ from skbnp.inference.engine import PassLearner, Steps
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
+from skbnp.models.hdp.births import DOC_SHARE, propose_births
 from skbnp.models.hdp.held_out import (
     FEW_TOKENS,
     FEWEST_JUDGES,
+    PRIOR_DEVIATION,
+    PRIOR_MEDIAN,
     Gain,
     HeldOut,
     compare,
     deal,
-)
-from skbnp.models.hdp.held_out_priors import (
-    PRIOR_DEVIATION,
-    PRIOR_MEDIAN,
     suit_burstiness,
     suit_prediction,
 )
 from skbnp.models.hdp.held_out_trials import ALIKE, HeldOutTrials
 from skbnp.models.hdp.model import HDPState
-from skbnp.models.hdp.moves.held_out import DOC_SHARE, propose_births
-from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.moves import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Array

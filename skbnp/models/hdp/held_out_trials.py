@@ -18,19 +18,24 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from skbnp.components.topics import HIGHEST
-from skbnp.inference.engine import Learner, PassLearner, Steps, completed
+from skbnp.inference.engine import (
+    Learner,
+    PassLearner,
+    RunningAverage,
+    Steps,
+    completed,
+)
 from skbnp.inference.executor import Executor, commit
-from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus, DocumentLocalStep
-from skbnp.models.hdp import held_out_priors as priors
-from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
-from skbnp.models.hdp.moves import held_out as held_out_moves
-from skbnp.models.hdp.moves.held_out import (
+from skbnp.models.hdp import births as held_out_moves
+from skbnp.models.hdp import held_out as priors
+from skbnp.models.hdp.births import (
     add_document_births,
     join_topics_of_one_document,
 )
-from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
+from skbnp.models.hdp.moves import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Array

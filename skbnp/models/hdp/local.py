@@ -1,18 +1,23 @@
 """The mean-field local step of the HDP: blocks in, expected counts and sums out."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.word_topics import WordRows
+from skbnp.components.topics import SMALLEST_PRIOR, word_norm
+from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.executor import Executor
+from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Collected, LocalStop, StepInput
+from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
+from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import csr, rows_of
 from skbnp.utils.typing import Array, Ints, Ints32
@@ -215,3 +220,194 @@ def _sum_range(
     n_used, topics, weights, sums, log_norms = word_sums(*arguments)
     moments = _log_moments(topics, sums, weights, len(log_norms))
     return n_used, topics, sums, log_norms - moments
+
+
+# The local step of the collapsed HDP (CVB0): topics of the documents of a batch.
+
+
+#: The iteration of a document ends after so many rounds, or earlier: topics will have
+#: moved at its next visit...
+MAX_ITER = 10
+#: ...or when expected counts change by less than this per token.
+TOL = 0.01
+#: Stored counts whose responsibilities are held at a time.
+PART_SIZE = 1 << 18
+
+
+class BlockResult(NamedTuple):
+    """Statistics of the documents of a block, as the collapsed kernels return them."""
+
+    limits: Ints32
+    topics: Ints32
+    tokens: Array
+    ends: Ints
+    used: Ints32
+    sums: Array
+    log_predictive: float
+    tables: Array | None = None  # of each stored count, if words have tables...
+    base: Array | None = None  # ...and its probability under the topics
+
+
+@dataclass(frozen=True, slots=True)
+class CollapsedStep:
+    """What documents of a batch read in the collapsed local step; its stopping rule."""
+
+    weights: NDArray[np.float32]  # (n_words, stride) of the batch, means
+    tops: Array  # (n_words,) their scale
+    norm: Array  # (K,) V eta + S_k
+    topic_prior: float
+    prior: Array  # (K,)
+    rest: float  # prior of all other topics together
+    share: Array  # (K,) of the start
+    doc_weights: Array  # (n_docs,) how often the totals count each document
+    stop: LocalStop
+    n_features: float  # V
+    restaurant: tuple[Any, ...]  # V, grid, d and c, if words have tables
+
+    @classmethod
+    def prepare(cls, given: StepInput) -> "CollapsedStep":
+        """Prepare the local step of a batch from the globals of a posterior.
+
+        What is remembered is the effective count of each document in the totals, which
+        the step subtracts; None for zero. Weights are mean ones.
+        """
+        posterior, batch, stop = given.posterior, given.batch, given.stop
+        state, effective_counts = posterior.state, given.visit.remembered
+        if effective_counts is None:
+            effective_counts = np.zeros(batch.n_docs)
+        weights, tops, norm, eta = mean_weights(posterior, batch, given.executor)
+        burstiness = state.burstiness if state.by_tables else None
+        n_features = float(posterior.global_stats.topic_words.shape[0])
+        return cls(
+            weights=weights,
+            tops=tops,
+            norm=norm,
+            topic_prior=eta,
+            prior=state.doc_prior,
+            rest=state.doc_concentration * state.weights[-1],
+            share=posterior.model.cold_share(state),
+            doc_weights=effective_counts,
+            stop=LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL)),
+            n_features=n_features,
+            restaurant=restaurant_of(burstiness, batch, n_features),
+        )
+
+    def collect(self, given: StepInput) -> Collected:
+        """Run the local step; return statistics, expected counts and lengths."""
+        posterior, batch, executor = given.posterior, given.batch, given.executor
+        shape = (len(batch.words), len(self.prior))
+        sums, doc_topic, logs = collect_blocks(self._infer, batch, shape, executor)
+        stats = posterior.model.collapsed_statistics(
+            posterior.state,
+            WordRows(batch.words, sums),
+            doc_topic,
+            doc_topic.sum(axis=1) if self.restaurant else batch.n_tokens,
+            float(batch.n_tokens.sum()),
+            logs,
+        )
+        return Collected(stats, batch.n_tokens, [], doc_topic)
+
+    def seat(
+        self, burstiness: Burstiness, batch: Batch, executor: Executor
+    ) -> tuple[Array, Array]:
+        """Infer expected tables and base probabilities of stored counts, (nnz,)."""
+        words = restaurant_of(burstiness, batch, self.n_features)
+        step = replace(self, restaurant=words)
+        result = executor.map_all(step._infer, batch.blocks)
+        return joined(result, "tables"), joined(result, "base")
+
+    def _infer(self, block: Block) -> BlockResult:
+        result = infer_collapsed(
+            block.indptr,
+            block.indices,
+            block.counts,
+            self.weights,
+            self.tops,
+            self.norm,
+            self.topic_prior,
+            self.prior,
+            self.rest,
+            self.share,
+            np.ascontiguousarray(self.doc_weights[block.rows]),
+            self.stop.max_iter,
+            self.stop.tol,
+            *self.restaurant,
+        )
+        return BlockResult(*result)
+
+
+def restaurant_of(
+    burstiness: Burstiness | None, batch: Batch, n_features: float
+) -> tuple[Any, ...]:
+    """The last arguments of the kernels with burstiness; none if there is none."""
+    if burstiness is None:
+        return ()
+    most = max((block.counts.max(initial=1.0) for block in batch.blocks), default=1.0)
+    return burstiness.arguments(n_features, most)
+
+
+def mean_weights(
+    posterior: Posterior, batch: Batch, executor: Executor
+) -> tuple[NDArray[np.float32], Array, Array, float]:
+    """Mean topics of a posterior at the words of a batch, as the kernel reads them.
+
+    Returns the table of weights, (n_words, stride), its scale by word, sums of topics
+    and the topic prior.
+    """
+    topic_words, tops = posterior.global_stats.topic_words, np.empty(len(batch.words))
+    eta = max(posterior.state.topic_word_prior, SMALLEST_PRIOR)
+    norm = word_norm(topic_words, eta, Weighting.MEAN)
+    run = executor.map_all if executor.shares_memory else map
+    table = topic_words.weights(
+        batch.words, norm, eta, Weighting.MEAN, run=run, tops=tops
+    )
+    return table, tops, norm, eta
+
+
+def doc_topic_matrix(
+    result: Sequence[Sequence[Any]], shape: tuple[int, int]
+) -> sp.csr_array:
+    """Expected counts N by limits, topics and tokens of some blocks, (n_docs, K)."""
+    limits = joined_limits([block[0] for block in result])
+    topics = np.concatenate([np.zeros(0, np.int32), *(block[1] for block in result)])
+    tokens = np.concatenate([np.zeros(0), *(block[2] for block in result)])
+    return csr(tokens, topics, limits, shape)
+
+
+def collect_blocks(
+    run: Callable[[Block], BlockResult],
+    batch: Batch,
+    shape: tuple[int, int],
+    executor: Executor,
+) -> tuple[sp.csr_array, sp.csr_array, float]:
+    """Run the local step in groups of blocks, as many at once as memory allows.
+
+    Returns expected counts of words, (n_words, K), and of documents, (n_docs, K), and
+    the sum of log probabilities of tokens, each given all others.
+    """
+    parts, doc_topics, logs = list[sp.csr_array](), list[tuple](), 0.0
+    for part in batch.parts(PART_SIZE):
+        result = executor.map_all(run, part.blocks)
+        parts.append(sum_collapsed_words(part, result, shape[1], executor))
+        doc_topics += [block[:3] for block in result]
+        logs += sum(block.log_predictive for block in result)
+    sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
+    return sums, doc_topic_matrix(doc_topics, (batch.n_docs, shape[1])), logs
+
+
+def sum_collapsed_words(
+    part: Batch, result: Sequence[Any], n_topics: int, executor: Executor
+) -> sp.csr_array:
+    """Sum responsibilities n_jw r_jwk over documents of some blocks, (n_words, K)."""
+    by_word = part.by_word()
+    return sum_word_ranges(
+        collapsed_sums,
+        by_word,
+        by_word.data.astype(np.intp, copy=False),
+        joined_limits([block.ends for block in result]),
+        joined(result, "used", np.int32),
+        joined(result, "sums"),
+        n_topics=n_topics,
+        n_ranges=len(part.blocks) if executor.n_workers > 1 else 1,
+        run=executor.map_all,
+    )[0]

@@ -1,22 +1,595 @@
 """The posterior of an HDP with the records of its trials between updates."""
 
-from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from operator import itemgetter
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.word_topics import WordTopics
+from skbnp.components.statistics import WordStats
+from skbnp.components.word_topics import WordRows, WordTopics, remaining
+from skbnp.inference.engine import DocumentWeights, Remembered
 from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
-from skbnp.models.hdp.collapsed_model import CollapsedStats
-from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
-from skbnp.models.hdp.outliers import Outliers
-from skbnp.models.hdp.reservoir import Reservoir
-from skbnp.utils.ranges import Count, Number, Sized
-from skbnp.utils.typing import Array
+from skbnp.inference.protocols import Collected, Part
+from skbnp.models.hdp.held_out import HeldOut, n_judges, split
+from skbnp.models.hdp.model import (
+    CollapsedStats,
+    HDPModel,
+    HDPState,
+    HDPStats,
+    TopicStatsT,
+)
+from skbnp.utils.arrays import with_columns
+from skbnp.utils.matching import most_similar
+from skbnp.utils.ranges import LARGE, Amount, Count, In, Number, Sized
+from skbnp.utils.typing import Array, Flags, Ints
+
+# Caches of the statistics of parts of a corpus, for both families of the HDP.
+
+
+Pairs = Sequence[tuple[int, int]]
+
+#: Updates of the weights after a pass, each with fresh tangents.
+N_REFRESHES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """Cached statistics of one batch, and the expected counts of its documents.
+
+    Exact zeros are not stored: memory is proportional to the pairs in use. A memo is
+    replaced, never changed, so that a copy of a list of memos is a copy of the state.
+    """
+
+    stats: HDPStats[WordRows]
+    doc_topic: sp.csr_array  # (n_docs, K) N
+    n_tokens: Array  # (n_docs,)
+
+    def merged(self, pairs: Pairs, losses: Array) -> "Memo":
+        """Add topics of pairs (source, target); subtract their `losses` of entropy."""
+        sources, targets = np.transpose(pairs)
+        entropy = self.stats.entropy.copy()
+        entropy[targets] += entropy[sources] - losses
+        return self._mapped(pairs, sources, entropy)
+
+    def without(self, columns: Sequence[int]) -> "Memo":
+        """Remove topics that no document uses."""
+        return self._mapped([], columns, self.stats.entropy)
+
+    def _mapped(self, pairs: Pairs, gone: Sequence[int], entropy: Array) -> "Memo":
+        """Return the memo with pairs of topics added up, and topics left out."""
+        moved = _moved(len(entropy), pairs, gone)
+        stats = dropped(replace(self.stats, entropy=entropy), gone, pairs)
+        return replace(
+            self, stats=stats, doc_topic=sp.csr_array(self.doc_topic @ moved)
+        )
+
+
+def _moved(n_topics: int, pairs: Pairs, gone: Sequence[int]) -> sp.csr_array:
+    """Matrix (K, K') that adds sources to targets, and leaves out topics."""
+    moved = sp.eye_array(n_topics, format="lil")
+    for source, target in pairs:
+        moved[source, target] = 1.0
+    return sp.csr_array(moved.tocsc()[:, remaining(n_topics, gone)])
+
+
+def dropped(stats: TopicStatsT, gone: Sequence[int], pairs: Pairs = ()) -> TopicStatsT:
+    """Return statistics without topics; in `pairs` their words go to others."""
+    rows = stats.topic_words
+    n_topics = rows.values.shape[1]
+    order, moved = remaining(n_topics, gone), _moved(n_topics, pairs, gone)
+    words = WordRows(rows.words, sp.csr_array(rows.values @ moved))
+    return replace(stats.with_columns(itemgetter(order)), topic_words=words)
+
+
+def refreshed(
+    posterior: Posterior, memos: Iterable[Memo]
+) -> tuple[HDPStats, list[Memo]]:
+    """Return totals and memos with tangents at present weights: an exact bound."""
+    new = []
+    for memo in memos:
+        stats = posterior.model.statistics(
+            posterior.state,
+            memo.stats.topic_words,
+            memo.stats.entropy,
+            memo.doc_topic,
+            memo.n_tokens,
+        )
+        new.append(replace(memo, stats=stats))
+    global_stats = posterior.global_stats
+    return _with_sums(
+        global_stats, [memo.stats for memo in new], global_stats.topic_words
+    ), new
+
+
+def _with_sums(
+    global_stats: TopicStatsT, parts: list[TopicStatsT], words: WordTopics
+) -> TopicStatsT:
+    """Return totals of given words, all other statistics summed over parts."""
+    sums = {
+        item.name: sum(getattr(stats, item.name) for stats in parts)
+        for item in fields(global_stats)
+        if item.name != "topic_words"
+    }
+    return replace(global_stats, topic_words=words, **sums)
+
+
+def resummed(parts: Iterable[WordStats], global_stats: WordTopics) -> WordTopics:
+    """Sum the words of topics over parts again, which removes rounding errors."""
+    words = global_stats.emptied()
+    for stats in parts:
+        words.add(stats.topic_words)
+    return words
+
+
+class MeanFieldCache(Remembered[Collected, Memo]):
+    """Cache that the exact bound needs; with one part this is the batch algorithm."""
+
+    def initial_local(self, part: Part) -> sp.csr_array | None:
+        """Return the expected counts of the documents of a part."""
+        return self.memos[part.number].doc_topic if self.is_complete else None
+
+    def _memo(self, results: Collected) -> Memo:
+        return Memo(results.stats, results.doc_topic, results.n_tokens)
+
+    def _recompute_sums(self, posterior: Posterior) -> None:
+        """Sum the statistics of all parts again into the totals."""
+        stats = (memo.stats for memo in self.memos)
+        words = resummed(stats, posterior.global_stats.topic_words)
+        with commit():
+            posterior.global_stats = replace(posterior.global_stats, topic_words=words)
+        self.refresh(posterior)
+
+    def refresh(self, posterior: Posterior) -> None:
+        """Update the weights and the tangent points: the bound is exact then."""
+        for _ in range(N_REFRESHES):
+            global_stats, self.memos = refreshed(posterior, self.memos)
+            state = posterior.model.update(posterior.state, global_stats)
+            with commit():
+                posterior.state, posterior.global_stats = state, global_stats
+        posterior.global_stats, self.memos = refreshed(posterior, self.memos)
+
+    def drop(self, columns: Sequence[int]) -> None:
+        """Remove topics; documents lose these shares until the next local step."""
+        self.memos = [memo.without(columns) for memo in self.memos]
+
+
+class Statistics(NamedTuple):
+    """Cached statistics of a part."""
+
+    stats: CollapsedStats[WordRows]
+
+
+@dataclass(eq=False, repr=False)
+class CollapsedCache(Remembered[Collected, Statistics]):
+    """Cache of the collapsed HDP, without a bound: statistics, document weights."""
+
+    # How often the totals count the documents before the first pass.
+    document_weights: DocumentWeights = field(kw_only=True)
+
+    def initial_local(self, part: Part) -> Array:
+        """Return the effective counts of the documents of a part."""
+        if self.is_complete:
+            return np.ones(len(part.rows))
+        return self.document_weights.initial_local(part)
+
+    def _memo(self, results: Collected) -> Statistics:
+        return Statistics(results.stats)
+
+    def _recompute_sums(self, posterior: Posterior) -> None:
+        """Sum the statistics of all parts again into the totals."""
+        global_stats = posterior.global_stats
+        stats = [memo.stats for memo in self.memos]
+        words = resummed(stats, global_stats.topic_words)
+        with commit():
+            posterior.global_stats = _with_sums(global_stats, stats, words)
+            posterior.state = posterior.model.update(
+                posterior.state, posterior.global_stats
+            )
+
+    def refresh(self, posterior: Posterior) -> None:
+        """Do nothing: statistics do not depend on the weights."""
+
+    def drop(self, columns: Sequence[int]) -> None:
+        """Remove topics from the statistics of all parts."""
+        stats = (dropped(memo.stats, columns) for memo in self.memos)
+        self.memos = [Statistics(left) for left in stats]
+
+
+# Reservoir sample of a stream's documents, on which an HDP tries numbers of topics.
+
+
+#: Share of the documents that are held out, as long as these are few: what is held out
+#: of a stream is never learned from.
+SHARE = 0.1
+#: Documents of a stream by which other numbers of topics are tried first...
+FIRST_TRIALS = 250
+#: ...and times as many before each next time: fewer where trials go on for many calls
+#: and end later, more after trials without success.
+GROWTH, GROWTH_BY_STEPS, GROWTH_AFTER_REJECTION = 2.0, 1.5, 4.0
+#: Times as many documents as fit are kept, so that few calls make a choice.
+MARGIN = 1.1
+#: Documents that are kept at least, however long.
+FEWEST_DOCS = 1000
+#: Documents of a part of a call whose scores are recorded, at most, and those that a
+#: record needs before it tells what is usual.
+SCORED, FEWEST_SCORED = 100, 100
+#: Standard errors that a call may score below the record each time, and those beyond
+#: these that in all make other numbers of topics due.
+CUSUM_SLACK, CUSUM_LIMIT = 0.5, 4.0
+#: Standard deviations below the mean at which a document is predicted badly.
+OUTLIER = 2.0
+#: Growth of the stream before trials for this reason.
+GROWTH_BEFORE_EARLY_TRIALS = 1.05
+#: Documents of a stream after which numbers are tried a second time, if not before.
+SECOND_TRIALS = 500
+#: More documents than any stream has.
+NEVER = 1e100
+#: Largest key.
+LAST_KEY = 2**64 - 1
+#: Increment and multipliers of SplitMix64.
+INCREMENT, FIRST, SECOND = (
+    np.uint64(number)
+    for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+
+
+def has_doubled(n_before: float, n_now: float) -> bool:
+    """Whether a stream has passed 125 documents, 250, or any further doubling."""
+    limit = FIRST_TRIALS / GROWTH
+    while limit * GROWTH <= n_now:
+        limit *= GROWTH
+    return n_before < limit <= n_now
+
+
+Key = Annotated[int, In(1, LAST_KEY)]
+
+
+@dataclass(frozen=True, slots=True)
+class Reservoir:
+    """A random sample of the different documents of a stream, some of them held out.
+
+    A document's key is a random number that its counts and the entropy of the fit
+    decide. Those with the smallest keys are kept, and of these those with the smallest
+    are held out. So a document that comes again is known.
+    """
+
+    keys: Annotated[NDArray[np.uint64], Sized("n_kept", most=2**64)]
+    counts: Annotated[sp.csr_array, Sized("n_kept", "n_features", least=0)]
+    last_key: Key = LAST_KEY  # that is kept
+    last_held_key: Key = int(SHARE * LAST_KEY)
+    n_before: Amount = 0.0  # documents of the stream before the first one here
+    n_next: Amount = FIRST_TRIALS  # documents at which numbers are tried next
+    n_last: Amount = 0.0  # documents at which they were tried last
+    n_scored: Amount = 0.0  # documents whose scores were recorded before learning
+    mean_score: Annotated[float, In(-LARGE, 0)] = 0.0  # of these, nats per token
+    score_spread: Amount = 0.0  # sum of squared differences from it
+    cusum: Amount = 0.0  # cumulative sum of standard errors by which calls were worse
+
+    @classmethod
+    def empty(
+        cls, n_words: int, n_seen: int, *, has_trials: bool = True
+    ) -> "Reservoir":
+        """Return a reservoir without documents, for a stream of `n_seen` so far."""
+        keys, nothing = np.zeros(0, np.uint64), sp.csr_array((0, n_words))
+        n_next = max(FIRST_TRIALS, GROWTH * n_seen) if has_trials else NEVER
+        return cls(keys, nothing, n_before=n_seen, n_next=n_next)
+
+    @property
+    def n_docs(self) -> float:
+        """Estimated number of different documents of the stream."""
+        kept = len(self.keys) * ((LAST_KEY + 1) / (self.last_key + 1))
+        return self.n_before + kept
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough documents are new to try other numbers of topics."""
+        return self.n_docs >= self.n_next
+
+    @property
+    def is_due_early(self) -> bool:
+        """Whether scores have fallen and the stream has grown since the last trials."""
+        has_grown = self.n_docs >= GROWTH_BEFORE_EARLY_TRIALS * self.n_last
+        return self.has_drifted and has_grown
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether scores of calls have fallen below those before."""
+        return self.cusum >= CUSUM_LIMIT
+
+    def reset_cusum(self) -> "Reservoir":
+        """Return the reservoir with the cumulative sum of scores at zero."""
+        return replace(self, cusum=0.0)
+
+    def are_outliers(self, scores: Array) -> Flags:
+        """Whether documents score far below the mean of documents before, (n,)."""
+        if self.n_scored < FEWEST_SCORED or self.n_docs < FIRST_TRIALS:
+            return np.zeros(len(scores), bool)
+        deviation = np.sqrt(self.score_spread / (self.n_scored - 1.0))
+        return scores < self.mean_score - OUTLIER * deviation
+
+    def begin_trials(self) -> "Reservoir":
+        """Record that trials begin at this number of documents."""
+        return replace(self, n_last=self.n_docs)
+
+    def end_trials(self, n_accepted: int, in_passes: bool = True) -> "Reservoir":
+        """Return the reservoir with the next trials due, after some were accepted."""
+        growth = GROWTH_AFTER_REJECTION
+        if n_accepted:
+            growth = GROWTH if in_passes else GROWTH_BY_STEPS
+        n_next = growth * self.n_last
+        if self.n_last < SECOND_TRIALS:
+            n_next = min(n_next, SECOND_TRIALS)
+        tried = replace(self, n_next=n_next, cusum=0.0)
+        return tried.unscored() if n_accepted else tried
+
+    def unscored(self) -> "Reservoir":
+        """Return the reservoir without scores: those of other topics differ."""
+        return replace(self, n_scored=0.0, mean_score=0.0, score_spread=0.0)
+
+    def record_scores(self, scores: Array) -> "Reservoir":
+        """Return the reservoir with scores of documents before they are learned from.
+
+        A cumulative sum of how far scores of calls are below the mean: topics that
+        begin late are tried soon, not when the stream has doubled.
+        """
+        n, n_all = len(scores), self.n_scored + len(scores)
+        if n == 0:
+            return self
+        cusum, offset = 0.0, scores.mean() - self.mean_score
+        if self.n_scored >= FEWEST_SCORED and self.score_spread > 0.0:
+            variance = self.score_spread / (self.n_scored - 1.0)
+            error = np.sqrt(variance * (1.0 / n + 1.0 / self.n_scored))
+            cusum = max(self.cusum - offset / error - CUSUM_SLACK, 0.0)
+        spread = ((scores - scores.mean()) ** 2).sum()
+        return replace(
+            self,
+            n_scored=n_all,
+            mean_score=float(self.mean_score + offset * n / n_all),
+            score_spread=float(
+                self.score_spread + spread + offset**2 * self.n_scored * n / n_all
+            ),
+            cusum=float(cusum),
+        )
+
+    def widened(self, n_words: int) -> "Reservoir":
+        """Return the reservoir with `n_words` columns; new ones are zero."""
+        return replace(self, counts=with_columns(self.counts, n_words))
+
+    def add(
+        self, X: sp.csr_array, n_tokens: float, seed_entropy: int
+    ) -> tuple["Reservoir", sp.csr_array]:
+        """Return the reservoir with new documents, and those of `X` to learn from.
+
+        About `n_tokens` tokens are kept, and at least `FEWEST_DOCS` documents.
+        """
+        keys = document_keys(X, seed_entropy)
+        is_new = (keys <= np.uint64(self.last_key)) & ~np.isin(keys, self.keys)
+        new = np.flatnonzero(is_new)
+        new = new[np.unique(keys[new], return_index=True)[1]]
+        grown = self
+        if len(new):
+            fresh = X[new]
+            fresh.indices = fresh.indices.astype(np.int32, copy=False)
+            fresh.indptr = fresh.indptr.astype(np.int32, copy=False)
+            grown = replace(
+                self,
+                keys=np.concatenate([self.keys, keys[new]]),
+                counts=sp.vstack([self.counts, fresh], format="csr"),
+            )._limited(n_tokens)
+        return grown, X[~_are_held_out(keys, X, self.last_held_key)]
+
+    def select_learned(self, X: sp.csr_array, seed_entropy: int) -> sp.csr_array:
+        """Return the documents of `X` that are not held out."""
+        keys = document_keys(X, seed_entropy)
+        return X[~_are_held_out(keys, X, self.last_held_key)]
+
+    def _limited(self, n_tokens: float) -> "Reservoir":
+        """Return the reservoir with at most about `n_tokens` tokens."""
+        order = np.argsort(self.keys)
+        keys, counts = self.keys[order], self.counts
+        lengths = _lengths(counts)[order]
+        n_kept = max(int((np.cumsum(lengths) <= n_tokens).sum()), FEWEST_DOCS)
+        most_held, kept = n_judges(lengths), self
+        if n_kept * MARGIN < len(order):
+            rows = np.sort(order[:n_kept])
+            last_key = int(keys[n_kept - 1])
+            kept = replace(
+                self, keys=self.keys[rows], counts=counts[rows], last_key=last_key
+            )
+            most_held = min(most_held, int(np.ceil(SHARE * n_kept)))
+        if most_held < np.count_nonzero(keys <= np.uint64(self.last_held_key)):
+            kept = replace(kept, last_held_key=int(keys[most_held - 1]))
+        return kept
+
+    def held_out(self, rng: np.random.Generator) -> HeldOut | None:
+        """Return documents to learn from and to judge by, or None if too few."""
+        judges = _are_held_out(self.keys, self.counts, self.last_held_key)
+        return split(self.counts, np.flatnonzero(judges), rng)
+
+
+def _are_held_out(
+    keys: NDArray[np.uint64], counts: sp.csr_array, last_key: int
+) -> Flags:
+    """Whether documents have small keys, and tokens enough to predict some, (n,)."""
+    return (keys <= np.uint64(last_key)) & (_lengths(counts) >= 2.0)
+
+
+def _lengths(counts: sp.csr_array) -> Array:
+    return np.asarray(counts.sum(axis=1)).ravel()
+
+
+def document_keys(X: sp.csr_array, seed_entropy: int) -> NDArray[np.uint64]:
+    """Random numbers as functions of counts: equal for equal documents, (n_docs,)."""
+    seed = np.uint64(seed_entropy % 2**64)
+    entries = _hashed(X.data.astype(np.float64).view(np.uint64) ^ seed)
+    entries = _hashed(entries + _hashed(X.indices.astype(np.uint64)))
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(entries)])
+    return _hashed(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
+
+
+def _hashed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Hash values by one step of SplitMix64."""
+    values = values + INCREMENT
+    values = (values ^ (values >> np.uint64(30))) * FIRST
+    values = (values ^ (values >> np.uint64(27))) * SECOND
+    return values ^ (values >> np.uint64(31))
+
+
+# Outliers of a stream, which an HDP predicts badly, and topics proposed for them.
+
+
+#: Documents that are kept, at most.
+MOST_DOCS = 150
+#: New documents that are predicted badly before topics are proposed for them; twice as
+#: many after each proposal in vain, up to a limit.
+FIRST_WAIT, MOST_WAIT = 50, 400
+#: Those that are enough where scores of calls have fallen.
+WAIT_AFTER_DRIFT = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Proposed late topics, with sums of the gains of documents that judged them."""
+
+    # expected counts
+    topics: Annotated[sp.csr_array, Sized("n_proposed", "n_features", least=0)]
+    n_judges: Annotated[Ints, Sized("n_proposed")]  # documents
+    gains: Annotated[Array, Sized("n_proposed")]  # sum over documents, nats
+    squares: Annotated[Array, Sized("n_proposed", least=0)]  # sum of squares
+    # sum of the shares of documents
+    shares: Annotated[Array, Sized("n_proposed", least=0)]
+
+    @classmethod
+    def of(cls, topics: sp.csr_array) -> "Proposal":
+        """Return a proposal that no document has judged."""
+        gains, squares, shares = np.zeros((3, topics.shape[0]))
+        return cls(topics, np.zeros(topics.shape[0], np.intp), gains, squares, shares)
+
+    def judged(self, gains: Array, shares: Array) -> "Proposal":
+        """Add the gains and shares of further documents, both (n_docs, T)."""
+        return replace(
+            self,
+            n_judges=self.n_judges + len(gains),
+            gains=self.gains + gains.sum(axis=0),
+            squares=self.squares + np.square(gains).sum(axis=0),
+            shares=self.shares + shares.sum(axis=0),
+        )
+
+    def take(self, some: Ints | Flags) -> "Proposal":
+        """Return the proposal with some of its topics."""
+        return Proposal(
+            self.topics[some],
+            self.n_judges[some],
+            self.gains[some],
+            self.squares[some],
+            self.shares[some],
+        )
+
+    def continued_by(self, topics: sp.csr_array, least: float) -> "Proposal":
+        """Return a proposal of new topics, with the gains of old ones like them.
+
+        Each old topic is matched to the nearest new one, at a cosine of at least
+        `least`.
+        """
+        cosines = np.asarray((_unit(topics) @ _unit(self.topics).T).todense())
+        result = Proposal.of(topics)
+        new, old = most_similar(cosines, least)
+        result.n_judges[new] = self.n_judges[old]
+        result.gains[new] = self.gains[old]
+        result.squares[new] = self.squares[old]
+        result.shares[new] = self.shares[old]
+        return result
+
+
+def _unit(rows: sp.csr_array) -> sp.csr_array:
+    """Rows of length one."""
+    norm = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+    return sp.csr_array(sp.diags_array(1.0 / np.maximum(norm, 1e-300)) @ rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Outliers:
+    """The latest documents that were predicted badly, and topics proposed for them."""
+
+    counts: Annotated[sp.csr_array, Sized("n_outliers", "n_features", least=0)]
+    n_new: int = 0  # since topics were last proposed
+    n_wait: int = FIRST_WAIT  # new ones that make a proposal due
+    proposal: Proposal | None = None
+    born: tuple[int, ...] = ()  # ids of topics that began so, in order
+    #: Ids of those that proposals may replace, and documents scored since they began.
+    provisional: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def empty(cls, n_words: int) -> "Outliers":
+        """Return a record without documents."""
+        return cls(sp.csr_array((0, n_words)))
+
+    def with_documents(self, X: sp.csr_array) -> "Outliers":
+        """Add documents, and drop the earliest if there are too many."""
+        if X.shape[0] == 0:
+            return self
+        counts = sp.vstack([self.counts, X], format="csr")[-MOST_DOCS:]
+        return replace(self, counts=counts, n_new=self.n_new + X.shape[0])
+
+    def is_due(self, has_drifted: bool) -> bool:
+        """Whether to propose topics, after fewer documents if scores have fallen."""
+        return self.n_new >= (WAIT_AFTER_DRIFT if has_drifted else self.n_wait)
+
+    def proposed(self, topics: sp.csr_array | None, least: float) -> "Outliers":
+        """Return the record with proposed topics; None waits for longer."""
+        tried = replace(self, n_new=0)
+        if topics is None:
+            return tried.wait_longer()
+        if topics.shape[0] == 0:
+            return replace(tried, proposal=None)
+        if self.proposal is None:
+            return replace(tried, proposal=Proposal.of(topics))
+        return replace(tried, proposal=self.proposal.continued_by(topics, least))
+
+    def wait_longer(self) -> "Outliers":
+        """Return the record without proposal, which waits twice as long."""
+        n_wait = min(2 * self.n_wait, MOST_WAIT)
+        return replace(self, proposal=None, n_wait=n_wait)
+
+    def with_births(self, ids: Ints) -> "Outliers":
+        """Add ids of new topics, all provisional, and wait for few documents."""
+        names = tuple(ids.tolist())
+        provisional = (*self.provisional, *((name, 0) for name in names))
+        born = (*self.born, *names)
+        return replace(self, n_wait=FIRST_WAIT, born=born, provisional=provisional)
+
+    def advance_ages(self, n_docs: int, most: int, ids: Ints) -> "Outliers":
+        """Add `n_docs` documents to the ages of provisional topics.
+
+        Topics of age `most`, or not among `ids`, are no longer provisional.
+        """
+        provisional = tuple(
+            (name, age + n_docs)
+            for name, age in self.provisional
+            if age + n_docs < most and name in ids
+        )
+        return replace(self, provisional=provisional)
+
+    def with_proposal(self, proposal: Proposal) -> "Outliers":
+        """Return the record with a proposal, or with none if it has no topics."""
+        if len(proposal.gains):
+            return replace(self, proposal=proposal)
+        return replace(self, proposal=None)
+
+    def widened(self, n_words: int) -> "Outliers":
+        """Return the record with `n_words` columns; new ones are zero."""
+        wide = replace(self, counts=with_columns(self.counts, n_words))
+        if self.proposal is None:
+            return wide
+        topics = with_columns(self.proposal.topics, n_words)
+        return replace(wide, proposal=replace(self.proposal, topics=topics))
+
 
 Totals = HDPStats[WordTopics] | CollapsedStats[WordTopics]
 

@@ -3,21 +3,177 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp import distributions as draws
 from skbnp.components.known_topics import TopicPriors, best_columns
+from skbnp.distributions import GammaPrior
 from skbnp.inference import chains
-from skbnp.inference.executor import RunTasks, run_in_turn
+from skbnp.inference.executor import Executor, RunTasks, run_in_turn
 from skbnp.inference.posterior import Lineage
 from skbnp.kernels._franchise import sweep
-from skbnp.models.hdp_franchise.model import Concentrations, Seating, TableAssignments
-from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
-from skbnp.models.hdp_franchise.priors import Priors
-from skbnp.models.hdp_franchise.repeats import START
-from skbnp.models.hdp_franchise.sample import FranchiseSample
-from skbnp.rows.tokens import Tokens
+from skbnp.kernels._seating import group
+from skbnp.kernels._split_merge import SPLIT, propose
+from skbnp.models.hdp.fold_in import FixedTopics, MixturePredictor
+from skbnp.models.hdp_franchise.model import (
+    START,
+    VAGUE,
+    Concentrations,
+    FranchiseSample,
+    Repeats,
+    Seating,
+    TableAssignments,
+)
+from skbnp.rows.batch import Tokens
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.typing import Ints
+from skbnp.utils.typing import Ints, Ints32
+
+# Hyperparameters of the Chinese restaurant franchise, drawn given a seating.
+
+
+@dataclass(frozen=True, slots=True)
+class Priors:
+    """Gamma(shape, rate) priors of the hyperparameters that are learned."""
+
+    learn_concentrations: bool
+    learn_topic_prior: bool
+    corpus: GammaPrior
+    doc: GammaPrior
+    topic: GammaPrior = (1.0, 1.0)
+    word: GammaPrior = VAGUE  # of what documents repeat, which is always learned
+
+    def resample(self, seating: Seating, rng: np.random.Generator) -> None:
+        """Draw the hyperparameters that are learned, in place, given the seating."""
+        if self.learn_concentrations:
+            self._resample_corpus(seating, rng)
+            self._resample_doc(seating, rng)
+        if self.learn_topic_prior:
+            self._resample_topic(seating, rng)
+            seating.set_rates()
+        repeats = seating.repeats()
+        if repeats is not None:
+            self._resample_repeats(seating, repeats, rng)
+
+    def log_density(self, seating: Seating) -> float:
+        """Log prior density of the hyperparameters that are learned."""
+        total = 0.0
+        if self.learn_concentrations:
+            total += draws.log_gamma_density(seating.corpus_concentration, self.corpus)
+            total += draws.log_gamma_density(seating.doc_concentration, self.doc)
+        if self.learn_topic_prior:
+            total += draws.log_gamma_density(seating.topic_word_prior, self.topic)
+        if seating.word_size is not None:
+            total += draws.log_gamma_density(seating.word_concentration, self.word)
+        return total
+
+    def _resample_corpus(self, seating: Seating, rng: np.random.Generator) -> None:
+        m = seating.n_all_tables
+        seating.corpus_concentration = draws.draw_concentration(
+            seating.corpus_concentration,
+            np.array([m] if m > 0 else []),
+            seating.n_dishes if m > 0 else 0,
+            self.corpus,
+            rng,
+        )
+
+    def _resample_doc(self, seating: Seating, rng: np.random.Generator) -> None:
+        lengths = seating.n_seated
+        seating.doc_concentration = draws.draw_concentration(
+            seating.doc_concentration,
+            lengths[lengths > 0],
+            seating.n_tables.sum(),
+            self.doc,
+            rng,
+        )
+
+    def _resample_topic(self, seating: Seating, rng: np.random.Generator) -> None:
+        counted = seating.count_of_counts()
+        seating.topic_word_prior = draws.draw_by_slice(
+            seating.topic_word_prior,
+            lambda eta: seating.log_evidence(eta, counted),
+            self.topic,
+            rng,
+        )
+
+    def _resample_repeats(
+        self, seating: Seating, repeats: Repeats, rng: np.random.Generator
+    ) -> None:
+        """Draw discount and concentration of repeats, in place."""
+        now = seating.word_discount, seating.word_concentration
+        drawn = repeats.draw(*now, self.word, rng)
+        seating.word_discount, seating.word_concentration = drawn
+
+
+# Split-merge Metropolis-Hastings on tables, Figure 2 of Wang and Blei (2012).
+#
+# Two random tables are drawn. If they serve the same dish, a split of it is proposed,
+# if not, a merge of their dishes; the other tables of the dish are allocated one by
+# one, by what has been allocated so far, as in Dahl (2005); or by a last one of some
+# restricted Gibbs scans, as in Jain and Neal (2004). The kernel computes and decides.
+
+
+def propose_moves(
+    seating: Seating, n_proposals: int, rng: np.random.Generator, n_scans: int = 0
+) -> list[tuple[bool, int, int]]:
+    """Make `n_proposals` split-merge proposals in place, one after another.
+
+    Each follows `n_scans` restricted scans. Returns those accepted: whether it was a
+    split, and the numbers of the dish that stays and of the other.
+    """
+    accepted: list[tuple[bool, int, int]] = []
+    if seating.n_all_tables < 2:
+        return accepted
+    words, begin = np.zeros((2, len(seating.words)), dtype=np.int32)
+    group(seating, seating.workspace, words, begin)
+    listed = None
+    for _ in range(n_proposals):
+        if seating.n_free == 0 and seating.n_served == len(seating.dish_tables):
+            seating.make_places()
+        listed = listed or _list_tables(seating)
+        if len(listed[0]) < 2:
+            return accepted
+        outcome, stays, comes = propose(
+            seating,
+            seating.workspace,
+            words,
+            begin,
+            *listed,
+            n_scans,
+            rng.bit_generator,
+        )
+        if outcome:
+            accepted.append((outcome == SPLIT, stays, comes))
+            listed = None
+            if outcome == SPLIT:
+                seating.is_new[comes] = 0
+    return accepted
+
+
+def _list_tables(
+    seating: Seating,
+) -> tuple[Ints32, Ints32, NDArray[np.int64]]:
+    """All tables dish by dish: their documents and numbers, limits of the dishes.
+
+    Except tables of dishes from before, which neither split nor merge.
+    """
+    at = seating.live()
+    doc = np.repeat(np.arange(len(seating.n_tables)), seating.n_tables)
+    dish = seating.dish[at]
+    if seating.before is not None:
+        may_move = dish >= len(seating.before.tables)
+        at, doc, dish = at[may_move], doc[may_move], dish[may_move]
+    tables = np.bincount(dish, minlength=seating.n_served)
+    if seating.n_served <= np.iinfo(np.uint16).max:
+        dish = dish.astype(np.uint16)  # by radix
+    order = np.argsort(dish, kind="stable")
+    first = np.cumsum(tables, dtype=np.int64)
+    return (
+        doc[order].astype(np.int32),
+        (at - seating.begin[doc])[order].astype(np.int32),
+        np.concatenate([[0], first]),
+    )
+
 
 #: Columns of the history of a fit.
 COLUMNS = (
@@ -325,3 +481,39 @@ def _word_sizes(state: FranchiseState) -> NDArray | None:
     if state.concentrations.has_repeats:
         return state.tables.word_size
     return np.ones(len(state.tables.table), dtype=np.uint8)
+
+
+# Start of chains of the Chinese restaurant franchise: topics of tokens.
+
+
+#: Products of tokens and topics at a time, where a fitted model seats tokens.
+PRODUCTS = 1 << 22
+
+
+def draw_topics(
+    tokens: Tokens,
+    counts: sp.csr_array,
+    topics: FixedTopics | FranchiseSample,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> Ints32:
+    """Draw a topic for each token given its document and fixed topics, (n_tokens,)."""
+    dish = np.empty(len(tokens), dtype=np.int32)
+    n_topics = len(topics.doc_prior) - 1
+    per_part = max(PRODUCTS // n_topics, 1)
+    docs = max(per_part * counts.shape[0] // max(len(tokens), 1), 1)
+    predictor, word_topic = MixturePredictor([topics]), topics.word_topic()
+    for first in range(0, counts.shape[0], docs):
+        last = min(first + docs, counts.shape[0])
+        theta = predictor.infer(topics, counts[first:last], executor)
+        for begin in range(tokens.begin[first], tokens.begin[last], per_part):
+            part = slice(begin, min(begin + per_part, tokens.begin[last]))
+            doc = np.searchsorted(
+                tokens.begin, np.arange(part.start, part.stop), side="right"
+            )
+            masses = theta[doc - 1 - first] * word_topic[tokens.words[part]]
+            np.cumsum(masses, axis=1, out=masses)
+            x = rng.random(len(masses)) * masses[:, -1]
+            drawn = (masses <= x[:, None]).sum(axis=1)
+            dish[part] = np.minimum(drawn, n_topics - 1)
+    return dish

@@ -7,18 +7,124 @@ repeat words (`repeats`), only the tokens that open a table of a word are seated
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from skbnp.components.hyperparameters import log_rising
+from skbnp import distributions as draws
+from skbnp.distributions import GammaPrior, log_rising
+from skbnp.inference.chains import ChainState
 from skbnp.kernels import _seating as kernel
-from skbnp.models.hdp_franchise.repeats import NONE, Repeats
-from skbnp.rows.tokens import Tokens
-from skbnp.utils.ranges import Positive
+from skbnp.models.hdp.burstiness import Burstiness
+from skbnp.rows.batch import Tokens
+from skbnp.utils.ranges import Log, Positive, Sized, Steps
+from skbnp.utils.ranges import Tokens as TokenCounts
 from skbnp.utils.typing import Array, Flags, Ints, Ints32
+
+# Repeated words of a seating: a Pitman-Yor process of words in each document.
+#
+# The model is that of `skbnp.models.hdp.burstiness`, with the papers, G_j ~ PYP(d, c,
+# H_j). The tokens of a word sit at tables of the word; the first one of each is drawn
+# from H_j and seated by the topics, the others repeat it. Of N_j tokens at T_j tables
+# of words, of sizes s, with (c | d)_T = c (c + d) ... (c + [T - 1] d),
+#
+#     p(tables of words) = prod_j (c | d)_{T_j} / (c | 1)_{N_j} prod_s (1 - d | 1)_{s -
+#     1}
+
+
+#: Discount and concentration of no repeats, and those that learning starts from.
+NONE, START = (0.0, np.inf), (0.5, 100.0)
+#: Range of the discount, which is uniform there. Near one the kernel draws many
+#: tables of a word before it accepts one; near zero nothing depends on it.
+DISCOUNTS = 1e-6, 0.98
+#: Prior of the concentration, shape and rate: flat, so that where documents show no
+#: repeats of their own there are hardly any.
+VAGUE: GammaPrior = (1.0, 1e-8)
+#: Numbers up to this are counted by a table.
+COMMON = 4096
+#: Width of the steps of a slice of the discount.
+WIDTH = 0.1
+
+#: Values, and how often each occurs.
+Counted = tuple[Array, Ints]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Statistics of the tables of words, for their discount and concentration."""
+
+    sizes: Counted  # of tables of two tokens and more
+    n_tables: Counted  # of each document
+    n_tokens: Counted  # likewise
+
+    @classmethod
+    def of(cls, word_size: NDArray, n_tables: NDArray, n_tokens: NDArray) -> Self:
+        """Count the sizes of tables, and the tables and tokens of documents."""
+        return cls(
+            _counted(word_size[word_size > 1]),
+            _counted(n_tables[n_tables > 0]),
+            _counted(n_tokens[n_tokens > 0]),
+        )
+
+    def log_probability(self, discount: float, concentration: float) -> float:
+        """Log p(tables of words), nats."""
+        return (
+            self._log_openings(discount, concentration)
+            + self._log_sizes(discount)
+            - self._log_tokens(concentration)
+        )
+
+    def draw(
+        self,
+        discount: float,
+        concentration: float,
+        prior: GammaPrior,
+        rng: np.random.Generator,
+    ) -> tuple[float, float]:
+        """Draw the concentration and then the discount, given all else."""
+        c = draws.draw_by_slice(
+            concentration,
+            lambda c: self._log_openings(discount, c) - self._log_tokens(c),
+            prior,
+            rng,
+        )
+        d = draws.draw_in_range(
+            discount,
+            lambda d: self._log_openings(d, c) + self._log_sizes(d),
+            DISCOUNTS,
+            WIDTH,
+            rng,
+        )
+        return d, c
+
+    def _log_openings(self, discount: float, concentration: float) -> float:
+        """Log (c | d)_T summed over documents: probability of all new tables."""
+        n, times = self.n_tables
+        logs = draws.log_rising(concentration / discount, n) + n * np.log(discount)
+        return float((times * logs).sum())
+
+    def _log_sizes(self, discount: float) -> float:
+        n, times = self.sizes
+        return float((times * draws.log_rising(1.0 - discount, n - 1.0)).sum())
+
+    def _log_tokens(self, concentration: float) -> float:
+        n, times = self.n_tokens
+        return float((times * draws.log_rising(concentration, n)).sum())
+
+
+def _counted(values: NDArray) -> Counted:
+    """Values that occur, and their frequencies; zeros are left out."""
+    if values.max(initial=0) < COMMON:
+        all_times = np.bincount(values)
+        result = np.flatnonzero(all_times)
+        times = all_times[result]
+    else:
+        result, times = np.unique(values, return_counts=True)
+    return result.astype(np.float64), times
+
 
 #: Places beyond those that the longest document may need.
 SPARE_PLACES = 64
@@ -403,3 +509,110 @@ def log_prior_of_dishes(tables: Ints32, gamma: float) -> float:
         return 0.0
     dishes = len(tables) * np.log(gamma) + gammaln(tables).sum()
     return float(dishes - log_rising(gamma, tables.sum()))
+
+
+# Samples of the franchise: what prediction reads of a seating.
+
+
+@dataclass(frozen=True, slots=True)
+class FranchiseSample:
+    """What prediction reads of a seating; topics are not aligned between samples."""
+
+    # int32
+    topic_word_counts: Annotated[
+        sp.csr_array, TokenCounts("n_components", "n_features")
+    ]
+    table_counts: Annotated[Ints32, Sized("n_components", least=1)]
+    component_ids: Annotated[Ints, Sized("n_components")]
+    doc_concentration: Positive  # alpha
+    corpus_concentration: Positive  # gamma
+    topic_word_prior: Positive  # eta
+    log_joint: Log  # nats per token
+    chain: Steps
+    step: Steps  # sweeps made
+    word_discount: float = NONE[0]  # d
+    word_concentration: float = NONE[1]  # c
+
+    @classmethod
+    def of(cls, seating: Seating, state: ChainState) -> "FranchiseSample":
+        """Copy topics of a seating, most tables first; one empty topic if none."""
+        counts, tables = seating.dish_counts(), seating.dish_tables[: seating.n_served]
+        order = np.argsort(-tables, kind="stable")
+        if len(order):
+            counts, tables, ids = counts[order], tables[order], state.ids[order]
+        else:
+            counts = sp.csr_array((1, seating.tokens.n_words), dtype=np.int32)
+            tables, ids = np.ones(1, np.int32), np.array([state.next_id - 1])
+        return cls(
+            counts,
+            tables,
+            ids,
+            seating.doc_concentration,
+            seating.corpus_concentration,
+            seating.topic_word_prior,
+            state.log_joint,
+            state.number,
+            state.step,
+            seating.word_discount,
+            seating.word_concentration,
+        )
+
+    @classmethod
+    def of_prior(
+        cls, counts: sp.csr_array, ids: Ints, concentrations: Concentrations
+    ) -> "FranchiseSample":
+        """Return topics with prior tokens `counts`, each with one table."""
+        return cls(
+            counts,
+            np.ones(len(ids), np.int32),
+            ids,
+            concentrations.doc,
+            concentrations.corpus,
+            concentrations.topic_word_prior,
+            log_joint=0.0,
+            chain=0,
+            step=0,
+        )
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether documents repeat words by tables of words."""
+        return bool(np.isfinite(self.word_concentration))
+
+    @property
+    def burstiness(self) -> Burstiness | None:
+        """How documents repeat words, or None."""
+        burstiness = Burstiness(self.word_discount, self.word_concentration)
+        return burstiness if self.has_repeats else None
+
+    @property
+    def n_tokens(self) -> NDArray:
+        """Tokens of each topic without repeats, (K,)."""
+        return np.asarray(self.topic_word_counts.sum(axis=1)).ravel()
+
+    @property
+    def topic_weights(self) -> Array:
+        """Expected corpus-level weights, m_k / (m + gamma)."""
+        return self.table_counts / (self.table_counts.sum() + self.corpus_concentration)
+
+    @property
+    def doc_prior(self) -> Array:
+        """Dirichlet parameters of a document; the last is of all other topics."""
+        weights = self.topic_weights
+        rest = self.corpus_concentration / (
+            self.table_counts.sum() + self.corpus_concentration
+        )
+        return self.doc_concentration * np.append(weights, rest)
+
+    def word_topic(self, words: NDArray | slice = slice(None)) -> Array:
+        """E[phi_kw] = (n_kw + eta) / (n_k + V eta) of some words, (n_words, K)."""
+        eta, n_words = self.topic_word_prior, self.topic_word_counts.shape[1]
+        stored = self.topic_word_counts[:, words].T.toarray().astype(np.float64)
+        stored += eta
+        stored /= self.n_tokens + n_words * eta
+        return stored
+
+    def places(self) -> Places:
+        """Return tables and counts, from which a seating of new documents starts."""
+        used = np.flatnonzero(self.n_tokens > 0)
+        return Places(self.topic_word_counts[used], self.table_counts[used])

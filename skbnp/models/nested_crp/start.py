@@ -9,20 +9,18 @@ from numpy.typing import NDArray
 
 from skbnp.components.tree_sticks import LevelPriors, stub_nodes
 from skbnp.inference.monitor import SILENT, Reporter
-from skbnp.models.nested_crp.branch_scores import score_branches
-from skbnp.models.nested_crp.local import update_paths
-from skbnp.models.nested_crp.memory import PathLocalStep
+from skbnp.models.nested_crp.local import PathLocalStep, update_paths
 from skbnp.models.nested_crp.model import (
     NestedModel,
     PathGlobals,
     PathStats,
     TopicTree,
     path_globals,
+    score_branches,
     update_globals,
 )
-from skbnp.models.nested_crp_walks.model import NestedPriors
-from skbnp.models.nested_crp_walks.start import level_sizes, start_walks
-from skbnp.rows.tokens import Tokens
+from skbnp.models.nested_crp_walks import NestedPriors, level_sizes, start_walks
+from skbnp.rows.batch import Tokens
 from skbnp.trees import Tree
 from skbnp.utils.arrays import members
 from skbnp.utils.clusters import ward_cuts

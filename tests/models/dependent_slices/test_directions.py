@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from skbnp.inference.executor import Executor
-from skbnp.models.dependent_slices import directions as module
-from skbnp.models.dependent_slices.directions import Directions
+from skbnp.models.dependent_slices import model as module
+from skbnp.models.dependent_slices.model import Directions
 
 
 @pytest.mark.parametrize("n_spare", [0, 2])

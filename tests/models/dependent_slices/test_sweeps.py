@@ -8,24 +8,21 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
-from skbnp.kernels._tree_directions import prior_products
 
 from checks.frequencies import check_frequencies
 from checks.geweke import check_joint_distribution
 from reference import dependent_slices as reference
-from skbnp.distributions.von_mises_fisher import draw_natural, log_normaliser
-from skbnp.models.dependent_slices import model
-from skbnp.models.dependent_slices.chain import best_past_weight, prior_cosines
-from skbnp.models.dependent_slices.directions import Directions
-from skbnp.models.dependent_slices.joint import log_joint_of
-from skbnp.models.dependent_slices.model import Rows, SlicedTree
-from skbnp.models.dependent_slices.moves import (
-    attachments,
-    intermediates,
-    split_merge,
+from skbnp.distributions import draw_natural, log_normaliser
+from skbnp.kernels._tree_directions import prior_products
+from skbnp.models.dependent_slices import model, moves
+from skbnp.models.dependent_slices.chain import Phase, best_past_weight, prior_cosines
+from skbnp.models.dependent_slices.model import (
+    Directions,
+    Rows,
+    SlicedTree,
+    log_joint_of,
+    log_prior,
 )
-from skbnp.models.dependent_slices.phase import Phase
-from skbnp.models.dependent_slices.weights import log_prior
 from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.trees import Tree
 
@@ -92,13 +89,13 @@ def sweep(state, rng):
         state = run_phase(state, parity, rng)
     if state.directions.n_unseen:
         state = replace(state, directions=state.directions.with_axes_for(4))
-    state = split_merge.propose_split_or_merge(state, rng)
-    state = intermediates.propose_intermediate(state, rng)
+    state = moves.propose_split_or_merge(state, rng)
+    state = moves.propose_intermediate(state, rng)
     return attach(state, rng)
 
 
 def attach(state, rng, n_proposals=1):
-    proposals = attachments.Attachments(state, n_proposals, rng)
+    proposals = moves.Attachments(state, n_proposals, rng)
     for task in proposals.tasks():
         task()
     return proposals.judge(rng)
@@ -350,7 +347,7 @@ def test_splits_and_merges_have_the_frequencies_alone():
         for parts in partitions([0, 1, 2, 3])
     ]
     assert len(states) == 15
-    check_proposals(state, split_merge.propose_split_or_merge, states, 800)
+    check_proposals(state, moves.propose_split_or_merge, states, 800)
 
 
 @pytest.mark.weekly
@@ -426,8 +423,8 @@ def check_ratios(monkeypatch, epoch):
         drawn.append((natural, draw_natural(natural, choices.generator)))
         return drawn[-1][1]
 
-    monkeypatch.setattr(intermediates, "_accept", accept)
-    monkeypatch.setattr(intermediates, "draw_natural", draw)
+    monkeypatch.setattr(moves, "_accept", accept)
+    monkeypatch.setattr(moves, "draw_natural", draw)
     seen = set()
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -437,7 +434,7 @@ def check_ratios(monkeypatch, epoch):
             there = Choices(rng)
             drawn.clear()
             before = log_density_of(state), state_of(state), state.tree
-            new = intermediates.propose_begin(state, kind, there)
+            new = moves.propose_begin(state, kind, there)
             if not drawn:
                 continue
             ((natural, theta),) = drawn
@@ -457,7 +454,7 @@ def check_ratios(monkeypatch, epoch):
                 was = [state.tree.parent_of(n) for n in new.tree.ids[below].tolist()]
                 way_back.append(int(below[was.index(above)]))
             back = Choices(rng, way_back)
-            old = intermediates.propose_end(new, kind, back)
+            old = moves.propose_end(new, kind, back)
             assert state_of(old) == before[1]
             log_ratio = change + back.log_probability - there.log_probability
             np.testing.assert_allclose(log_ratios[-2:], [log_ratio, -log_ratio])
@@ -475,7 +472,7 @@ def test_intermediate_nodes_are_accepted_as_densities_say(epoch, monkeypatch):
 
 @pytest.mark.parametrize(
     ("where", "name", "wrong"),
-    [(intermediates, "log_normaliser_gain", flat_normalisers)],
+    [(moves, "log_normaliser_gain", flat_normalisers)],
 )
 def test_wrong_ratios_of_intermediate_nodes_are_seen(where, name, wrong, monkeypatch):
     monkeypatch.setattr(where, name, wrong)
@@ -488,12 +485,12 @@ def test_products_follow_from_what_proposals_have_changed():
     for seed in range(10):
         rng = np.random.default_rng(seed)
         state = in_children([-1, 0, 1, 0, 3, 0], [1, 2, 3, 4, 5], np.arange(5.0))
-        proposals = attachments.Attachments(state, 6, rng)
+        proposals = moves.Attachments(state, 6, rng)
         for task in proposals.tasks():
             task()
         state = proposals.judge(rng)
         for node, number in proposals._number.items():
-            natural = attachments.natural_of(state, node)
+            natural = moves.natural_of(state, node)
             np.testing.assert_allclose(proposals._naturals[number], natural)
             result = proposals._products[number, state.directions.row]
             np.testing.assert_allclose(result, state.directions @ natural, atol=1e-12)
@@ -643,7 +640,7 @@ def test_sweeps_keep_the_joint_distribution(epoch):
 @pytest.mark.weekly
 @pytest.mark.parametrize(
     ("wrong", "n_draws"),
-    [((attachments, "draw_natural", at_mode), 800)],
+    [((moves, "draw_natural", at_mode), 800)],
 )
 def test_wrong_sweeps_do_not_keep_it(wrong, n_draws, monkeypatch):
     monkeypatch.setattr(*wrong)

@@ -13,17 +13,15 @@ from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.models.dependent_trees import assignments, epoch
 from skbnp.models.dependent_trees.assignments import Assigned, assign_rows
-from skbnp.models.dependent_trees.epoch import EpochModel, close_epoch
-from skbnp.models.dependent_trees.local import sum_rows, update_local
-from skbnp.models.dependent_trees.moves.records import Remove
-from skbnp.models.dependent_trees.moves.settings import EpochMoves
-from skbnp.models.dependent_trees.node_table import NodeTable
-from skbnp.models.dependent_trees.start import (
+from skbnp.models.dependent_trees.epoch import EpochModel, EpochMoves, close_epoch
+from skbnp.models.dependent_trees.local import NodeTable, sum_rows, update_local
+from skbnp.models.dependent_trees.records import Remove
+from skbnp.models.dependent_trees.state import EpochStats, TreePriors, next_epoch
+from skbnp.models.dependent_trees.updates import (
     node_sums,
     spherical_kmeans,
     start_tree,
 )
-from skbnp.models.dependent_trees.state import EpochStats, TreePriors, next_epoch
 
 PRIORS = TreePriors()
 

@@ -11,11 +11,10 @@ from numpy.testing import assert_array_equal
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.inference.trials import Rejections
-from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
-from skbnp.models.dependent_trees.moves import merges, structure
-from skbnp.models.dependent_trees.moves.merges import merge_gain
-from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees import merges, structure
+from skbnp.models.dependent_trees.epoch import EpochModel, EpochMoves, EpochPosterior
+from skbnp.models.dependent_trees.merges import merge_gain
+from skbnp.models.dependent_trees.records import Products
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import update_nodes, update_sticks
 from skbnp.trees import Tree

@@ -16,19 +16,18 @@ from checks.epochs import (
     unit,
 )
 from reference import dependent_trees as reference
-from skbnp.distributions.von_mises_fisher import (
+from skbnp.distributions import (
     inverse_bessel_ratio,
     log_normaliser,
 )
-from skbnp.models.dependent_trees.directions import (
+from skbnp.models.dependent_trees.local import Naturals, NodeTable, update_local
+from skbnp.models.dependent_trees.state import (
     bessel_slope,
     conjugate,
     log_normaliser_gain,
     natural_lengths,
     row_gains,
 )
-from skbnp.models.dependent_trees.local import update_local
-from skbnp.models.dependent_trees.node_table import Naturals, NodeTable
 from skbnp.models.dependent_trees.updates import (
     natural_of,
     update_means,

@@ -10,35 +10,33 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.epochs import PRIORS, TREE, pasts_of, unit
 from skbnp.estimators import EpochMoves
-from skbnp.models.dependent_trees.bound import direction_bound, objective
+from skbnp.models.dependent_trees import merges, structure
 from skbnp.models.dependent_trees.epoch import (
+    LEAST_EVIDENCE,
     EpochModel,
     EpochPosterior,
 )
-from skbnp.models.dependent_trees.local import sum_rows, update_local
-from skbnp.models.dependent_trees.moves import merges, structure
-from skbnp.models.dependent_trees.moves.exchanges import (
+from skbnp.models.dependent_trees.local import NodeTable, sum_rows, update_local
+from skbnp.models.dependent_trees.merges import (
     past_gains,
     propose_exchanges,
 )
-from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.moves.records import (
+from skbnp.models.dependent_trees.records import (
     Attach,
     Exchange,
     Merge,
+    Products,
     Reverse,
     merged_into_of,
     replay,
     replay_memo,
 )
-from skbnp.models.dependent_trees.moves.settings import (
-    LEAST_EVIDENCE,
-)
-from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
+    direction_bound,
     next_epoch,
+    objective,
 )
 from skbnp.models.dependent_trees.updates import update_nodes, update_sticks
 from skbnp.trees import Tree

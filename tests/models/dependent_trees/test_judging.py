@@ -5,14 +5,14 @@ import pickle
 import pytest
 
 from models.dependent_trees.test_moves import bound, settled
-from skbnp.models.dependent_trees.moves.judging import Judge
-from skbnp.models.dependent_trees.moves.records import (
+from skbnp.models.dependent_trees.records import (
     Attach,
     Exchange,
     Merge,
     Reverse,
     replay,
 )
+from skbnp.models.dependent_trees.structure import Judge
 
 
 def moves_of(tree):

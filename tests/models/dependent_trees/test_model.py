@@ -21,22 +21,21 @@ from checks.epochs import (
     unit,
 )
 from reference import dependent_trees as reference
-from skbnp.distributions.von_mises_fisher import log_normaliser
-from skbnp.models.dependent_trees.bound import (
-    objective,
-    prior_concentrations,
-)
+from skbnp.distributions import log_normaliser
 from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.local import (
+    Drift,
+    NodeTable,
     log_gain,
     update_local,
 )
-from skbnp.models.dependent_trees.moves.merges import merge_gain, merged
-from skbnp.models.dependent_trees.node_table import Drift, NodeTable
+from skbnp.models.dependent_trees.merges import merge_gain, merged
 from skbnp.models.dependent_trees.state import (
     EpochState,
     next_epoch,
     no_past,
+    objective,
+    prior_concentrations,
     sort_siblings,
     windowed,
 )

@@ -13,47 +13,54 @@ from skbnp.datasets import make_dependent_trees
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
-from skbnp.inference.protocols import NO_MOVES
-from skbnp.inference.schedules import BatchSchedule, Part, even_limits
+from skbnp.inference.protocols import NO_MOVES, BatchSchedule, Part, even_limits
 from skbnp.inference.shards import LocalShards
 from skbnp.inference.trials import WAIT, Rejections
-from skbnp.models.dependent_trees.bound import stick_evidence
-from skbnp.models.dependent_trees.epoch import (
-    EpochModel,
-    EpochPosterior,
-    close_epoch,
-)
-from skbnp.models.dependent_trees.local import Memo, sum_rows, update_local
-from skbnp.models.dependent_trees.memory import (
-    EpochCache,
-    EpochLearner,
-    LastBroadcast,
-    RowLocalStep,
-    ShardCorpus,
-)
-from skbnp.models.dependent_trees.moves import attachments, merges, structure
-from skbnp.models.dependent_trees.moves.attachments import (
+from skbnp.models.dependent_trees import attachments, merges, structure
+from skbnp.models.dependent_trees.attachments import (
     N_UPDATES,
     attachment_gains,
     propose_attachments,
     propose_reversals,
     reverse_gain,
 )
-from skbnp.models.dependent_trees.moves.births import (
+from skbnp.models.dependent_trees.births import (
     collect,
     propose_birth,
 )
-from skbnp.models.dependent_trees.moves.merges import (
+from skbnp.models.dependent_trees.epoch import (
+    EpochModel,
+    EpochMoves,
+    EpochPosterior,
+    close_epoch,
+)
+from skbnp.models.dependent_trees.local import (
+    Memo,
+    Naturals,
+    NodeTable,
+    sum_rows,
+    update_local,
+)
+from skbnp.models.dependent_trees.memory import (
+    Edit,
+    EpochCache,
+    EpochLearner,
+    LastBroadcast,
+    RowLocalStep,
+    ShardCorpus,
+    remembered,
+)
+from skbnp.models.dependent_trees.merges import (
     EntropyLosses,
     MergeGain,
     merge_units,
     propose_merges,
 )
-from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.moves.records import (
+from skbnp.models.dependent_trees.records import (
     Attach,
     Birth,
     Merge,
+    Products,
     Remove,
     Reverse,
     Sort,
@@ -61,13 +68,11 @@ from skbnp.models.dependent_trees.moves.records import (
     replay,
     replay_memo,
 )
-from skbnp.models.dependent_trees.moves.settings import EpochMoves
-from skbnp.models.dependent_trees.moves.structure import TreeEdits
-from skbnp.models.dependent_trees.node_table import Naturals, NodeTable
-from skbnp.models.dependent_trees.shard_tasks import Edit, remembered
-from skbnp.models.dependent_trees.start import spherical_kmeans, start_tree
-from skbnp.models.dependent_trees.state import EpochStats, TreePriors
+from skbnp.models.dependent_trees.state import EpochStats, TreePriors, stick_evidence
+from skbnp.models.dependent_trees.structure import TreeEdits
 from skbnp.models.dependent_trees.updates import (
+    spherical_kmeans,
+    start_tree,
     update_means,
     update_nodes,
     update_sticks,

@@ -7,10 +7,10 @@ import numpy as np
 from models.dependent_trees.test_moves import learner_of, passes, planted
 from skbnp import DependentTrees
 from skbnp.inference.monitor import discarding
-from skbnp.models.dependent_trees.moves import birth_targets, structure
-from skbnp.models.dependent_trees.moves.records import Birth, Merge, replay
-from skbnp.models.dependent_trees.moves.settings import EpochMoves
-from skbnp.models.dependent_trees.moves.structure import TreeEdits
+from skbnp.models.dependent_trees import structure
+from skbnp.models.dependent_trees.epoch import EpochMoves
+from skbnp.models.dependent_trees.records import Birth, Merge, replay
+from skbnp.models.dependent_trees.structure import TreeEdits
 
 PAPER = EpochMoves.paper()
 
@@ -31,7 +31,7 @@ def end_pass(learner, moves):
 
 def spoil(monkeypatch, nats):
     """Let the bound fall by each birth; return what is proposed."""
-    proposed, propose = [], birth_targets.births.propose_birth
+    proposed, propose = [], structure.births.propose_birth
 
     def worse(*given):
         result = propose(*given)
@@ -40,7 +40,7 @@ def spoil(monkeypatch, nats):
             result = replace(result, gain=result.gain - nats)
         return result
 
-    monkeypatch.setattr(birth_targets.births, "propose_birth", worse)
+    monkeypatch.setattr(structure.births, "propose_birth", worse)
     return proposed
 
 

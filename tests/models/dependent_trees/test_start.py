@@ -5,12 +5,12 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
-from skbnp.distributions.von_mises_fisher import draw
-from skbnp.models.dependent_trees.start import (
+from skbnp.distributions import draw
+from skbnp.models.dependent_trees.state import TreePriors
+from skbnp.models.dependent_trees.updates import (
     spherical_kmeans,
     start_tree,
 )
-from skbnp.models.dependent_trees.state import TreePriors
 
 PRIORS = TreePriors()
 

@@ -5,12 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skbnp.inference.executor import Executor
-from skbnp.models.hca import frame, local
-from skbnp.models.hca.frame import Frame
+from skbnp.models.hca import local
+from skbnp.models.hca import state as frame
 from skbnp.models.hca.local import coordinates, sums, update_local
 from skbnp.models.hca.model import Model
-from skbnp.models.hca.paths import paths
-from skbnp.models.hca.state import State, Stats
+from skbnp.models.hca.state import Frame, State, Stats, paths
 from skbnp.trees import Tree
 
 TREE = Tree([0, 1, 5, 4, 2, 6, 3], [0, 1, 2, 2, 1, 2, 1])

@@ -14,14 +14,9 @@ from reference.ncrp_topics import sticks_term
 from skbnp.components.tree_sticks import log_stub_priors, stick_parameters
 from skbnp.inference.executor import Executor
 from skbnp.models.hca import local
-from skbnp.models.hca.bound import elbo_terms
-from skbnp.models.hca.frame import Frame
 from skbnp.models.hca.local import log_density, sums, update_local
-from skbnp.models.hca.model import Model
-from skbnp.models.hca.paths import mean_paths, paths
-from skbnp.models.hca.start import path_of_directions
-from skbnp.models.hca.state import State, Stats, equations
-from skbnp.models.hca.updates import (
+from skbnp.models.hca.model import (
+    Model,
     convert,
     coordinate_ascent,
     expand,
@@ -30,6 +25,16 @@ from skbnp.models.hca.updates import (
     update_means,
     update_noise,
     update_variances,
+)
+from skbnp.models.hca.moves import path_of_directions
+from skbnp.models.hca.state import (
+    Frame,
+    State,
+    Stats,
+    elbo_terms,
+    equations,
+    mean_paths,
+    paths,
 )
 from skbnp.trees import Tree
 

@@ -7,24 +7,24 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skbnp.components.tree_moves import TreeMoves
+from skbnp.components.tree_sticks import TreeMoves
 from skbnp.datasets import make_subspace_tree
 from skbnp.inference.engine import Learner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Lineage, Posterior
-from skbnp.inference.protocols import NO_MOVES, Corpus
-from skbnp.inference.schedules import BatchSchedule
+from skbnp.inference.protocols import NO_MOVES, BatchSchedule, Corpus
 from skbnp.inference.trials import bound_of
-from skbnp.models.hca.frame import Frame
-from skbnp.models.hca.local import sums
-from skbnp.models.hca.memory import RowCache, RowLocalStep
+from skbnp.models.hca.local import RowCache, RowLocalStep, sums
 from skbnp.models.hca.model import Model
-from skbnp.models.hca.moves.groups import propose_groups
-from skbnp.models.hca.moves.proposals import Context, kinds_of
-from skbnp.models.hca.moves.structure import ComponentEdits
-from skbnp.models.hca.start import path_of_directions
-from skbnp.models.hca.state import State, Stats
+from skbnp.models.hca.moves import (
+    ComponentEdits,
+    Context,
+    kinds_of,
+    path_of_directions,
+    propose_groups,
+)
+from skbnp.models.hca.state import Frame, State, Stats
 from skbnp.utils.random import Purpose, stream
 
 SERIAL = Executor(1)

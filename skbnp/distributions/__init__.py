@@ -1,1 +1,0 @@
-"""Log normalisers, expectations and inverses of the distributions the models use."""

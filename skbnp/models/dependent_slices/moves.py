@@ -1,0 +1,469 @@
+"""Splits and merges of siblings in the sampler of dependent trees (MH).
+
+Two rows are drawn. Two rows of one node seed a split: its other rows are allocated to
+it or a new sibling one by one, given the rows allocated so far, Dahl (2003). Rows of
+two siblings, the second one new and without children, seed a merge. The directions of
+both nodes are integrated out, given those of their parent and of their children, and
+are drawn when a proposal is accepted.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from skbnp.distributions import draw_natural, expansion
+from skbnp.kernels._tree_directions import products, sparse_products
+from skbnp.kernels._tree_rows import allocate
+from skbnp.models.dependent_slices.model import SPARSE, SlicedTree, blocks_of
+from skbnp.models.dependent_trees.state import log_normaliser_gain
+from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Flags, Ints, Ints32
+
+
+def propose_split_or_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
+    """Propose a split or a merge, with equal probability; return the state."""
+    propose = propose_split if rng.random() < 0.5 else propose_merge
+    return propose(state, rng)
+
+
+def propose_split(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
+    """Propose to split a node: the reverse of `propose_merge`."""
+    n = np.where(_can_share(state.tree, state.is_old), state.counts, 0.0)
+    pairs = n * (n - 1.0)
+    if not pairs.any():
+        return state
+    node = int(rng.choice(len(n), p=pairs / pairs.sum()))
+    rows = rng.permutation(np.flatnonzero(state.place == node)).astype(np.int32)
+    base = state.natural_without_rows(node)
+    new = state.pull * state.directions[state.tree.parent[node]]
+    side = np.zeros(len(rows) - 2, dtype=np.int8)
+    log_forward, naturals = _share_out(state, base, new, rows, side, "drawn", rng)
+    # The first row stays, the second one goes, the others go where they are shared out.
+    goes = np.append(rows[1], rows[2:][side == 1])
+    tree = state.tree.add(int(state.tree.ids[state.tree.parent[node]]))
+    place = tree.positions(state.tree.ids)[state.place].astype(np.int32)
+    new_place = int(tree.positions(tree.next_id - 1))
+    place[goes] = new_place
+    onto = tree.positions(state.tree.ids)
+    gone, is_old = np.zeros(len(tree)), np.zeros(len(tree), dtype=bool)
+    gone[onto], is_old[onto] = state.gone, state.is_old
+    counts = np.bincount(place, minlength=len(tree)).astype(np.float64)
+    log_ratio = state.log_prior_in(tree, counts + gone) - state.log_prior()
+    log_ratio += _log_split_ratio(state, new, *naturals)
+    reverse = _merge_pairs(tree, counts, gone, is_old)[0].sum()
+    log_ratio += np.log(pairs.sum()) - np.log(reverse) - log_forward
+    if np.log(rng.random()) >= log_ratio:
+        return state
+    state = state.edited(tree, place)
+    for at, natural in zip((onto[node], new_place), naturals, strict=True):
+        axis = state.directions.next_axis()
+        state.directions[at] = draw_natural(natural, rng, *axis)
+    return state
+
+
+def propose_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
+    """Propose to merge a node into a sibling: the reverse of `propose_split`."""
+    pairs, siblings = _merge_pairs(state.tree, state.counts, state.gone, state.is_old)
+    if not pairs.any():
+        return state
+    gone = int(rng.choice(len(pairs), p=pairs / pairs.sum()))
+    theirs = np.flatnonzero(state.place == gone)
+    second = int(rng.choice(theirs))
+    near = siblings & (state.tree.parent == state.tree.parent[gone])
+    near[gone] = False
+    first = int(rng.choice(np.flatnonzero(near[state.place])))
+    node = int(state.place[first])
+    both = np.flatnonzero((state.place == node) | (state.place == gone))
+    rest = rng.permutation(both[(both != first) & (both != second)])
+    rows = np.concatenate([[first, second], rest]).astype(np.int32)
+    side = (state.place[rest] == gone).astype(np.int8)
+    base = state.natural_without_rows(node)
+    new = state.pull * state.directions[state.tree.parent[gone]]
+    log_reverse, naturals = _share_out(state, base, new, rows, side, "given", rng)
+    masses = state.masses
+    masses[node] += masses[gone]
+    tree = state.tree.remove(int(state.tree.ids[gone]))
+    left = state.tree.positions(tree.ids)
+    n = np.where(_can_share(tree, state.is_old[left]), state.counts[left], 0.0)
+    at = int(tree.positions(state.tree.ids[node]))
+    n[at] += len(theirs)
+    log_ratio = state.log_prior_in(tree, masses[left]) - state.log_prior()
+    log_ratio -= _log_split_ratio(state, new, *naturals)
+    log_ratio += log_reverse + np.log(pairs.sum()) - np.log((n * (n - 1.0)).sum())
+    if np.log(rng.random()) >= log_ratio:
+        return state
+    onto = np.zeros(len(state.tree), dtype=np.int32)
+    onto[left] = np.arange(len(left))
+    onto[gone] = at
+    state = state.edited(tree, onto[state.place])
+    natural, axis = naturals[0] + naturals[1] - new, state.directions.next_axis()
+    state.directions[at] = draw_natural(natural, rng, *axis)
+    return state
+
+
+def _can_share(tree: Tree, is_old: Flags) -> Flags:
+    """Whether each node may be split or merged, (n_nodes,): no root, no old child."""
+    parents = tree.parent[1:][is_old[1:]]
+    can = np.bincount(parents, minlength=len(tree)) == 0
+    can[0] = False
+    return can
+
+
+def _merge_pairs(
+    tree: Tree, counts: Array, gone: Array, is_old: Flags
+) -> tuple[Array, Flags]:
+    """Pairs of a row of a node that may end and one of a sibling; which may merge."""
+    can = _can_share(tree, is_old)
+    n = np.where(can, counts, 0.0)
+    around = np.bincount(tree.parent[1:], n[1:], len(tree))
+    ends = can & (tree.size == 1) & ~is_old & (gone == 0.0)
+    pairs = np.zeros(len(tree))
+    pairs[ends] = n[ends] * (around[tree.parent[ends]] - n[ends])
+    return pairs, can
+
+
+def _share_out(
+    state: SlicedTree,
+    base: Array,
+    new: Array,
+    rows: Ints32,
+    side: NDArray[np.int8],
+    sides: Literal["drawn", "given"],
+    rng: np.random.Generator,
+) -> tuple[float, Array]:
+    """Allocate rows to two nodes, the first two rows one to each.
+
+    The `side` of the others is drawn, or given. Returns the log probability, and both
+    natural parameters.
+    """
+    table = np.stack([base, new])
+    indptr, words, values = state.rows.arrays
+    for at in range(2):
+        some = slice(indptr[rows[at]], indptr[rows[at] + 1])
+        gain = state.concentration * values[some].astype(np.float64)
+        table[at, words[some]] += gain
+    squares = np.einsum("ij,ij->i", table, table)
+    own = log_normaliser_gain(squares, state.dimension)
+    log_probability = allocate(
+        *state.rows.arrays,
+        rows[2:],
+        side,
+        sides == "given",
+        table,
+        squares,
+        own,
+        np.ones(2),
+        state.concentration,
+        expansion(state.dimension),
+        rng.bit_generator,
+    )
+    return log_probability, table
+
+
+def _log_split_ratio(state: SlicedTree, new: Array, one: Array, other: Array) -> float:
+    """Log density of the rows of a split node at two nodes less that at one.
+
+    Arguments are natural parameters, (width,); directions are integrated out.
+    """
+    parameters = (one + other - new, new, one, other)
+    squares = np.array([g @ g for g in parameters])
+    joined, prior, first, second = log_normaliser_gain(squares, state.dimension)
+    return float(joined + prior - first - second)
+
+
+# Moves of new nodes of the sampler of dependent trees below other parents (MH).
+#
+# Parents are proposed by their similarity, the direction of the node integrated out and
+# all others given; the acceptance depends on the change of the probability of the nodes
+# of all rows. The direction is drawn afterwards.
+#
+# The similarity is the product of every direction with the natural parameter of the
+# node by rows and children. The nodes that get a proposal do not depend on the results
+# of others: so all are chosen first, and their products come from one pass over the
+# directions. A proposal changes one direction, and the children of its old and its new
+# parent: the products of the others are updated.
+
+
+class Attachments:
+    """Proposals of other parents for random new nodes, one after another.
+
+    The directions of `state` are drawn in place.
+    """
+
+    def __init__(self, state: SlicedTree, n_proposals: int, rng: np.random.Generator):
+        """Choose the nodes, and compute their natural parameters."""
+        self._state = state
+        movable = state.tree.ids[1:][~state.is_old[1:]]
+        n = n_proposals if len(movable) else 0
+        self._nodes: list[int] = rng.choice(movable, n).tolist() if n else []
+        naturals = {node: natural_of(state, node) for node in self._nodes}
+        words = {node: np.flatnonzero(naturals[node]) for node in naturals}
+        most = SPARSE * state.width
+        dense = [node for node in naturals if len(words[node]) > most]
+        sparse = [node for node in naturals if len(words[node]) <= most]
+        self._n_dense = len(dense)
+        self._number = {node: at for at, node in enumerate([*dense, *sparse])}
+        self._naturals = np.zeros((len(self._number), state.width))
+        for node, number in self._number.items():
+            self._naturals[number] = naturals[node]
+        # By row of the array of directions: an edit leaves these where they are.
+        self._products = np.zeros((len(self._number), len(state.directions.drawn)))
+        sizes = [len(words[node]) for node in sparse]
+        self._sparse = (
+            np.append(0, np.cumsum(sizes)).astype(np.int32),
+            np.concatenate([np.zeros(0), *(words[n] for n in sparse)]).astype(np.int32),
+            np.concatenate([np.zeros(0), *(naturals[n][words[n]] for n in sparse)]),
+        )
+
+    def tasks(self) -> Sequence[Callable[[], object]]:
+        """List blocks of directions to multiply with all natural parameters."""
+        if not self._nodes:
+            return []
+        directions = self._state.directions
+        return [
+            partial(self._multiply, rows)
+            for rows in blocks_of(directions.row, directions.width)
+        ]
+
+    def _multiply(self, rows: Ints) -> None:
+        """Multiply the directions in some rows with all natural parameters."""
+        drawn, n = self._state.directions.drawn, self._n_dense
+        products(rows, drawn, self._naturals[:n], self._products[:n])
+        sparse_products(rows, drawn, *self._sparse, self._products[n:])
+
+    def judge(self, rng: np.random.Generator) -> SlicedTree:
+        """Accept each proposal or not, once all tasks have run; return the state."""
+        for node in self._nodes:
+            number = self._number[node]
+            along = self._products[number, self._state.directions.row]
+            before = self._state.tree.parent_of(node)
+            natural = self._naturals[number]
+            self._state = attach(self._state, node, natural, along, rng)
+            self._update_products(node, {before, self._state.tree.parent_of(node)})
+        return self._state
+
+    def _update_products(self, node: int, parents: set[int | None]) -> None:
+        """Update natural parameters and products for a node's new direction."""
+        directions = self._state.directions
+        at = self._state.tree.positions(node)
+        row = directions.row[at]
+        for other, number in self._number.items():
+            if other in parents:
+                self._naturals[number] = natural_of(self._state, other)
+                along = directions @ self._naturals[number]
+                self._products[number, directions.row] = along
+            else:
+                along = directions.drawn[row] @ self._naturals[number]
+                self._products[number, row] = along
+
+
+def natural_of(state: SlicedTree, node: int) -> Array:
+    """Natural parameter of a node from rows and children, (width,)."""
+    at = int(state.tree.positions(node))
+    total = state.rows.total(np.flatnonzero(state.place == at))
+    natural = state.natural_below(at)
+    state.add_rows(natural, total)
+    return natural
+
+
+def attach(
+    state: SlicedTree, node: int, natural: Array, along: Array, rng: np.random.Generator
+) -> SlicedTree:
+    """Propose another parent for a node; return the state after the decision.
+
+    `natural` is the natural parameter from rows and children, (width,), and `along`
+    are the products of all directions with it, (n_nodes,).
+    """
+    tree, masses = state.tree, state.masses
+    at = int(tree.positions(node))
+    now, end = int(tree.parent[at]), at + int(tree.size[at])
+    if not (now == 0 or state.is_old[now] or masses[now] > 0.0):
+        if (tree.parent == now).sum() == 1:
+            return state  # its parent would have nothing left
+    squares = natural @ natural + state.pull**2 + 2.0 * state.pull * along
+    scores = -log_normaliser_gain(np.maximum(squares, 0.0), state.dimension)
+    scores[at:end] = -np.inf
+    shares = np.exp(scores - scores.max())
+    chosen = int(rng.choice(len(shares), p=shares / shares.sum()))
+    above = state.directions[chosen].copy()
+    if chosen != now:
+        edited = tree.move(node, int(tree.ids[chosen]))
+        after = state.log_prior_in(edited, masses[tree.positions(edited.ids)])
+        if np.log(rng.random()) < after - state.log_prior():
+            place = edited.positions(tree.ids)[state.place].astype(np.int32)
+            state = state.edited(edited, place)
+            at = int(edited.positions(node))
+        else:
+            above = state.directions[now]
+    state.directions[at] = draw_natural(
+        natural + state.pull * above, rng, *state.directions.next_axis()
+    )
+    return state
+
+
+# Births and ends of intermediate nodes in the sampler of dependent trees (MH).
+#
+# Rows that move one by one never end a node that has others below it. An *intermediate*
+# node is a new one without rows. When it ends, its parent takes its children, or one of
+# these, the *head*, takes its place and the other children. The reverse gathers some
+# children of a head below a new node, or with them the head. The direction of the
+# intermediate node is integrated out, given those of its parent and of its children,
+# and is drawn when the node is added.
+
+
+Head: TypeAlias = Literal["parent", "child"]  # of the intermediate node
+
+
+def propose_intermediate(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
+    """Propose that an intermediate node begins or ends; return the state."""
+    kind: Head = "parent" if rng.random() < 0.5 else "child"
+    propose = propose_begin if rng.random() < 0.5 else propose_end
+    return propose(state, kind, rng)
+
+
+def propose_begin(
+    state: SlicedTree, kind: Head, rng: np.random.Generator
+) -> SlicedTree:
+    """Propose to add an intermediate node: the reverse of `propose_end`."""
+    tree, is_new = state.tree, ~state.is_old
+    most = _most_gathered(tree, state.masses, is_new, kind)
+    heads = np.flatnonzero(most >= 0)
+    if len(heads) == 0:
+        return state
+    head = int(rng.choice(heads))
+    children = np.flatnonzero((tree.parent == head) & is_new)
+    sizes, shares = _sizes(head, int(most[head]), kind)
+    size = int(rng.choice(sizes, p=shares))
+    gathered = rng.choice(children, size, replace=False)
+    if kind == "parent":
+        above, below, after = head, gathered, tree.add(int(tree.ids[head]))
+    else:
+        above, below = int(tree.parent[head]), np.append(head, gathered)
+        after = tree.subdivide(int(tree.ids[head]))
+    for child in tree.ids[np.sort(gathered)].tolist():
+        after = after.move(child, tree.next_id)
+    onto = after.positions(tree.ids).astype(np.int32)
+    masses, are_new = np.zeros(len(after)), np.ones(len(after), dtype=bool)
+    masses[onto], are_new[onto] = state.masses, is_new
+    natural, log_density = _integrate_out(state, head, above, below)
+    log_ratio = state.log_prior_in(after, masses) - state.log_prior() + log_density
+    log_ratio += _log_end(after, masses, are_new, len(below), kind)
+    log_ratio -= _log_begin(tree, state.masses, is_new, head, size, kind)
+    if not _accept(log_ratio, rng):
+        return state
+    state = state.edited(after, onto[state.place])
+    directions, at = state.directions, int(after.positions(tree.next_id))
+    directions[at] = draw_natural(natural, rng, *directions.next_axis())
+    return state
+
+
+def propose_end(state: SlicedTree, kind: Head, rng: np.random.Generator) -> SlicedTree:
+    """Propose to remove an intermediate node: the reverse of `propose_begin`."""
+    tree, masses, is_new = state.tree, state.masses, ~state.is_old
+    able = np.flatnonzero(_can_end(tree, masses, is_new, kind))
+    if len(able) == 0:
+        return state
+    node = int(rng.choice(able))
+    above, below = int(tree.parent[node]), np.flatnonzero(tree.parent == node)
+    name = int(tree.ids[node])
+    if kind == "parent":
+        head, size = above, len(below)
+        after = tree.merge(name, int(tree.ids[head]))
+    else:
+        head, size, after = int(rng.choice(below)), len(below) - 1, tree
+        for child in tree.ids[below[below != head]].tolist():
+            after = after.move(child, int(tree.ids[head]))
+        after = after.suppress(name)
+    left = tree.positions(after.ids)
+    _, log_density = _integrate_out(state, head, above, below)
+    log_ratio = state.log_prior_in(after, masses[left]) - state.log_prior()
+    now = int(after.positions(tree.ids[head]))
+    way_back = after, masses[left], is_new[left], now, size, kind
+    log_ratio += _log_begin(*way_back) - log_density
+    log_ratio -= _log_end(tree, masses, is_new, len(below), kind)
+    if not _accept(log_ratio, rng):
+        return state
+    onto = np.zeros(len(tree), dtype=np.int32)
+    onto[left] = np.arange(len(left))
+    return state.edited(after, onto[state.place])
+
+
+def _accept(log_ratio: float, rng: np.random.Generator) -> bool:
+    """Accept a Metropolis-Hastings proposal with probability min(1, ratio)."""
+    return bool(np.log(rng.random()) < log_ratio)
+
+
+def _most_gathered(tree: Tree, masses: Array, is_new: Flags, kind: Head) -> Ints:
+    """Most children of each node that a new intermediate node may take; -1: no head.
+
+    A head that goes below keeps a child if it has no row: else it would end.
+    """
+    most = np.bincount(tree.parent[1:][is_new[1:]], minlength=len(tree))
+    if kind == "child":
+        most -= masses == 0.0
+        most[~is_new] = -1
+    first = 0 if kind == "parent" else 1  # the root may be put below alone
+    most[first:][most[first:] == 0] = -1
+    return most
+
+
+def _sizes(head: int, most: int, kind: Head) -> tuple[Ints, Array]:
+    """Numbers of children of a head to gather, and their probabilities.
+
+    The root goes below a new node with or without some of its children. Any other node
+    does so alone, too, when it is gathered below its parent.
+    """
+    sizes = np.arange(0 if kind == "child" and head == 0 else 1, most + 1)
+    shares = 1.0 / (1.0 + sizes)
+    return sizes, shares / shares.sum()
+
+
+def _log_begin(
+    tree: Tree, masses: Array, is_new: Flags, head: int, size: int, kind: Head
+) -> float:
+    """Log probability that `propose_begin` chooses a head and these children."""
+    most = _most_gathered(tree, masses, is_new, kind)
+    n_children = int(((tree.parent == head) & is_new).sum())
+    sizes, shares = _sizes(head, int(most[head]), kind)
+    n_ways = gammaln(n_children + 1.0) - gammaln(size + 1.0)
+    n_ways -= gammaln(n_children - size + 1.0)
+    n_heads = int((most >= 0).sum())
+    return float(np.log(shares[size - sizes[0]]) - n_ways - np.log(n_heads))
+
+
+def _can_end(tree: Tree, masses: Array, is_new: Flags, kind: Head) -> Flags:
+    """Intermediate nodes that `propose_end` may remove."""
+    n_children = np.bincount(tree.parent[1:], minlength=len(tree))
+    result = is_new & (masses == 0.0)
+    result[1:] &= n_children[1:] > (0 if kind == "parent" else 1)
+    result[0] &= kind == "child" and n_children[0] > 0
+    return result
+
+
+def _log_end(
+    tree: Tree, masses: Array, is_new: Flags, n_children: int, kind: Head
+) -> float:
+    """Log probability of choosing an intermediate node and a head."""
+    n_able = int(_can_end(tree, masses, is_new, kind).sum())
+    return -float(np.log(n_able * (n_children if kind == "child" else 1)))
+
+
+def _integrate_out(
+    state: SlicedTree, head: int, above: int, below: Ints
+) -> tuple[Array, float]:
+    """Return the natural parameter of an intermediate node, and its log density ratio.
+
+    That is the log density of the directions of others with it less that without it,
+    with the head in its place; `above` is -1 if it is the root.
+    """
+    natural = state.pull * state.directions[below].sum(axis=0)
+    if above >= 0:
+        natural += state.pull * state.directions[above]
+    squares = np.array([state.pull**2, natural @ natural])
+    own, all_of_it = log_normaliser_gain(squares, state.dimension)
+    along = float(state.directions[head] @ natural) - state.pull
+    return natural, float(own - all_of_it) - along

@@ -1,1 +1,0 @@
-"""Proposals that change the tree of a sampler."""

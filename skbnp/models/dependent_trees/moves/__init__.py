@@ -1,1 +1,0 @@
-"""Moves of dependent trees: records of them, and where they come from."""

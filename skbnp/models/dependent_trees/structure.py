@@ -1,0 +1,634 @@
+"""Moves of dependent trees after passes: the order of their kinds.
+
+Leaves without rows are removed; nodes merge, those of odd units before those of even
+ones; once this gains little, edges are reversed, or else nodes go below other parents,
+since they can merge with siblings alone; new nodes are tried. Moves of a kind are
+judged one by one on the same state, made together, and kept if the bound of all rows
+has risen; if not, in halves. So many moves cost one copy of the state. If all of them
+gain little, merges into parents that gained too little by themselves are tried together
+with attachments and priors that follow. Proposals that gain nothing wait for some
+passes; once moves gain little, all other parents are judged again, if the tree has
+changed since. The moves of the paper are merges and births in turn, and nothing else.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from weakref import ref
+
+import numpy as np
+
+from skbnp.inference import trials
+from skbnp.inference.executor import commit
+from skbnp.inference.monitor import Monitor
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.trials import Rejections, adopt, make_in_halves
+from skbnp.models.dependent_trees import attachments, births, merges
+from skbnp.models.dependent_trees.attachments import propose_attachments
+from skbnp.models.dependent_trees.births import Joined, Proposed, join_rows, renumbered
+from skbnp.models.dependent_trees.epoch import (
+    NO_ROWS,
+    PAUSE_ROWS,
+    EpochModel,
+    EpochMoves,
+    EpochPosterior,
+)
+from skbnp.models.dependent_trees.local import Memo, Naturals
+from skbnp.models.dependent_trees.memory import EpochLearner
+from skbnp.models.dependent_trees.merges import (
+    LEAST_GAIN,
+    past_gains,
+    propose_exchanges,
+)
+from skbnp.models.dependent_trees.records import (
+    Birth,
+    Exchange,
+    Products,
+    Record,
+    Sort,
+    propose_removals,
+    replay,
+)
+from skbnp.models.dependent_trees.state import (
+    EpochState,
+    EpochStats,
+    direction_bound,
+    sorted_tree,
+)
+from skbnp.models.dependent_trees.updates import update_sticks
+from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Array, Ints
+
+# Acceptance of moves of dependent trees, by the bound of all rows.
+#
+# Records are replayed on the present state. If the bound of all rows rises by more than
+# the least gain, the new globals, the cache of the rows and the lineage change in one
+# commit; if not, nothing changes. Several moves are judged together, and in halves if
+# the bound would fall.
+
+
+#: Relative rounding errors of a bound.
+ROUNDING = 1e-12
+#: Records of a move, and the nats by which the bound must rise.
+Judged = tuple[tuple[Record, ...], float]
+#: Of moves by which no row changes its nodes.
+NOTHING: Joined = np.empty(0, dtype=np.intp), Memo.joined([])
+
+
+class Judge(trials.Judge):
+    """Moves of an epoch that are made if the bound of all rows rises."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []  # all so far
+
+    def _keep(self, learner: EpochLearner, moves: Sequence[Judged]) -> bool:
+        """Make moves together, in halves if the bound would fall; return whether any.
+
+        Each comes with the entropy that rows may lose by it, or its least gain.
+        """
+
+        def make(some: Sequence[Judged]) -> bool:
+            records, least = zip(*some, strict=True)
+            return self._make_if_better(learner, _exchanges_first(records), sum(least))
+
+        def is_possible(one: Judged) -> bool:
+            tree = learner.posterior.state.tree
+            return all(record.is_possible(tree) for record in one[0])
+
+        return make_in_halves(make, moves, is_possible) > 0
+
+    def _make_if_better(
+        self,
+        learner: EpochLearner,
+        records: Sequence[Record],
+        lost: float,
+        joined: Joined = NOTHING,
+    ) -> bool:
+        """Make moves if the bound rises, and assign the `joined` rows of births.
+
+        `lost` is the least rise: entropy that the rows may lose, or evidence.
+        """
+        posterior, before = learner.posterior, self.bound(learner.posterior)
+        new, kept = replayed(posterior, records)
+        after = posterior.model.bound(new, kept)
+        if after - lost <= before + ROUNDING * abs(before):
+            return False
+        self._write(learner, records, new, kept, joined)
+        self._present = posterior.model, posterior.state, posterior.global_stats, after
+        return True
+
+    def _make(self, learner: EpochLearner, records: Sequence[Record]) -> None:
+        """Make moves, whatever the bound."""
+        self._write(learner, records, *replayed(learner.posterior, records))
+
+    def _write(
+        self,
+        learner: EpochLearner,
+        records: Sequence[Record],
+        state: EpochState,
+        stats: EpochStats,
+        joined: Joined = NOTHING,
+    ) -> None:
+        """Change globals, cache and lineage by moves, in place in one commit."""
+        posterior = learner.posterior
+        log = [record.entry(posterior.n_steps) for record in records]
+        with commit():
+            learner.cache.keep(posterior, records, joined)
+            adopt(posterior, state, stats, [one for one in log if one])
+            self.records.extend(records)
+
+    def _refresh(self, learner: EpochLearner) -> None:
+        """Sum the statistics of rows again: merges add up shares of both nodes."""
+        posterior = learner.posterior
+        global_stats = learner.cache.global_stats(posterior.state.tree)
+        posterior.replace_globals(
+            update_sticks(posterior.state, global_stats), global_stats
+        )
+
+
+def replayed(
+    posterior: EpochPosterior, records: Sequence[Record]
+) -> tuple[EpochState, EpochStats]:
+    """Return state and statistics of a posterior after moves."""
+    priors = posterior.model.priors
+    return replay(posterior.state, posterior.global_stats, priors, records)
+
+
+def replayed_with_priors(
+    learner: EpochLearner, records: Sequence[Record]
+) -> tuple[EpochModel, EpochState, EpochStats]:
+    """Return model, state and statistics after moves, with learned priors."""
+    state, stats = replayed(learner.posterior, records)
+    model, state = learner.posterior.model.learn_priors(state, stats)
+    return model, state, stats
+
+
+def nodes_of(records: Iterable[Record]) -> set[int]:
+    """Nodes that moves touch, rename or end, by their names before and after."""
+    return {node for record in records for node in record.nodes_concerned}
+
+
+def _exchanges_first(moves: Sequence[tuple[Record, ...]]) -> list[Record]:
+    """Order records: exchanges first, so that replaying takes two turns.
+
+    The result is the same, as no node is in two of the moves.
+    """
+    records = [record for move in moves for record in move]
+    return sorted(records, key=lambda one: not isinstance(one, Exchange))
+
+
+# Births of dependent trees after a pass: nodes to try, proposals from their rows.
+
+
+#: Fewest nodes that are tried as targets of births after a pass, of any number.
+LEAST_BIRTHS = 20
+#: Units of targets, whose births are proposed side by side.
+N_UNITS = 64
+
+
+def draw_targets(
+    posterior: Posterior, n_tries: int, rejections: Rejections, n_passes: int
+) -> Ints:
+    """Draw at most `n_tries` different nodes for births, in proportion to their rows.
+
+    Nodes whose last birth was rejected come last, and only up to `LEAST_BIRTHS`.
+    """
+    rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
+    masses, ids = posterior.global_stats.masses, posterior.state.tree.ids
+    able = np.flatnonzero(masses > births.LEAST_ROWS + NO_ROWS)
+    if len(able) == 0:
+        return np.empty(0, dtype=np.intp)
+    shares = masses[able] / masses[able].sum()
+    drawn = rng.choice(able, size=len(able), replace=False, p=shares)
+    waits = np.array(
+        [not rejections.is_over((node,), n_passes) for node in ids[drawn].tolist()]
+    )
+    n_tries = min(n_tries, max(int((~waits).sum()), LEAST_BIRTHS))
+    return ids[drawn[np.argsort(waits, kind="stable")[:n_tries]]]
+
+
+def propose_births(
+    learner: EpochLearner, targets: Ints, moves: EpochMoves
+) -> list[births.Proposed]:
+    """Propose a birth of each target, in tasks by unit; the largest gain first."""
+    posterior, cache = learner.posterior, learner.cache
+    state, stats = posterior.state, posterior.global_stats
+    tree, priors = state.tree, posterior.model.priors
+    seed_entropy, n_steps = posterior.seed_entropy, posterior.n_steps
+    gathered = cache.gather(targets.tolist(), len(tree), n_steps, moves.birth_rows)
+    naturals = Naturals.of(state, priors).by_position(tree)
+    is_printed = moves.algorithm == "paper"  # births then need not raise the bound
+    least_gain = -np.inf if is_printed else posterior.model.least_gain
+
+    def propose_of(unit: int) -> list[births.Proposed]:
+        """Proposals of the targets of one unit; sent to processes: without learner."""
+        proposals = []
+        for one in gathered:
+            if one.target % N_UNITS == unit:
+                rng = stream(seed_entropy, Purpose.MOVE, n_steps, one.target)
+                proposal = births.propose_birth(
+                    state, stats, priors, naturals, one, moves, least_gain, rng
+                )
+                if proposal is not None:
+                    proposals.append(proposal)
+        return proposals
+
+    parts = cache.run(propose_of, np.unique(targets % N_UNITS).tolist())
+    proposed = [proposal for part in parts for proposal in part]
+    return sorted(proposed, key=lambda proposal: -proposal.gain)
+
+
+class CachedProducts:
+    """Products of all pairs of nodes, and gains by other pasts, of the last state."""
+
+    def __init__(self) -> None:
+        """Start without products."""
+        self._products: tuple[ref[EpochState], Products] | None = None
+        self._pasts: tuple[Array, Array] | None = None  # those, and their products
+        self._gains: tuple[Products, Array] | None = None  # by other pasts
+
+    def clear(self) -> None:
+        """Remove what depends on the state; products of pasts stay in an epoch."""
+        self._products = self._gains = None
+
+    def of(self, posterior: EpochPosterior) -> Products:
+        """Return products of all pairs, cached for the state of the last call."""
+        state, last = posterior.state, self._products
+        if last is not None and last[0]() is state:
+            return last[1]
+        known = None if last is None else last[1]
+        products = Products.of(state, posterior.model.priors, known)
+        self._products = ref(state), products
+        return products
+
+    def past_gains(self, posterior: EpochPosterior) -> Array:
+        """Return the gains of directions by other pasts, cached likewise."""
+        state, products, last = posterior.state, self.of(posterior), self._gains
+        if last is None or last[0] is not products:
+            gains = past_gains(state, products, self.of_pasts(state))
+            self._gains = last = products, gains
+        return last[1]
+
+    def of_pasts(self, state: EpochState) -> Array:
+        """Return products of previous directions, which are fixed in an epoch."""
+        if self._pasts is None or self._pasts[0] is not state.previous:
+            self._pasts = state.previous, state.previous @ state.previous.T
+        return self._pasts[1]
+
+
+#: Times that moves of one kind are made after a pass.
+N_TURNS = 5
+#: Kinds of moves that wait where they gain nothing: targets, nodes and parents, nodes
+#: that would merge or exchange names. A fit may end while some wait.
+KINDS = ("attachment", "birth", "exchange", "merge", "reversal")
+
+
+class CompoundMoves(Judge):
+    """Merges with attachments and priors that follow."""
+
+    moves: EpochMoves
+    _rejections: dict[str, Rejections]
+
+    def __init__(self, moves: EpochMoves):
+        """Start without cached products and rejections."""
+        super().__init__()
+        self.moves = moves
+        self._rejections = {kind: Rejections() for kind in KINDS}
+        self._products = CachedProducts()
+
+    def _merge_rejected(self, learner: EpochLearner) -> None:
+        """Judge merges of small loss together with the moves that follow."""
+        posterior, waits = learner.posterior, self._rejections["merge"]
+        state, stats = posterior.state, posterior.global_stats
+        n_at_most = merges.n_compound(len(state.tree))
+        if self.moves.merge == "none" or not n_at_most:
+            return
+        if not merges.find_new(state)[1:].any():
+            return
+        given = state, stats, posterior.model.priors, self._products.of(posterior)
+        losses, n_passes = learner.cache.losses(), learner.n_passes
+        for one in merges.propose_compound_merges(*given, losses, waits, n_passes):
+            if self._make_compound(learner, [one.merge], one.lost):
+                return
+            waits.add((one.merge.source, one.merge.target), n_passes)
+
+    def _make_compound(
+        self, learner: EpochLearner, records: Sequence[Record], least: float
+    ) -> bool:
+        """Make moves and those that follow if the bound rises by `least`.
+
+        Nodes near them go below other parents, and priors are learned; what these gain
+        without the moves does not count.
+        """
+        before, near = self.bound(learner.posterior), nodes_of(records)
+        records = [*records, *self._attachments_near(learner, near, records)]
+        after = EpochModel.bound(*replayed_with_priors(learner, records)) - least
+        if after <= before + ROUNDING * abs(before):
+            return False
+        others = self._attachments_near(learner, near)
+        if after <= EpochModel.bound(*replayed_with_priors(learner, others)):
+            return False
+        # Once more, as another copy of the state would have been in memory till here.
+        model, state, stats = replayed_with_priors(learner, records)
+        with commit():
+            self._write(learner, records, state, stats)
+            learner.posterior.model = model
+        self._refresh(learner)
+        return True
+
+    def _attachments_near(
+        self, learner: EpochLearner, near: set[int], records: Sequence[Record] = ()
+    ) -> list[Record]:
+        """Propose moves of nodes in `near`, or below these, while the bound rises."""
+        posterior, priors = learner.posterior, learner.posterior.model.priors
+        proposals: list[Record] = []
+        if not self.moves.reattach:
+            return proposals
+        state, stats = replayed(posterior, records)
+        bound = posterior.model.bound(state, stats)
+        for _ in range(N_TURNS):
+            products = self._products.of(posterior)
+            if state is not posterior.state:
+                products = Products.of(state, priors, products)
+            given = state, stats, priors, products, Rejections(), 0
+            more = [move for move, _ in propose_attachments(*given, near)]
+            del given, products  # they are as large as the state
+            if not more:
+                break
+            state, stats = replay(state, stats, priors, more)
+            before, bound = bound, posterior.model.bound(state, stats)
+            if bound <= before:
+                break
+            proposals += more
+        return proposals
+
+
+#: Relative change of the concentration below which moves begin.
+SETTLED = 0.05
+#: Relative rise of the bound by the moves after a pass, from which learning continues.
+SETTLED_GAIN = 4e-3
+#: Passes without a birth after which nodes of epochs before may merge, at the latest.
+SETTLED_BIRTHS = 3
+#: Share of the nodes that are tried as targets of births after a pass.
+BIRTH_SHARE = 0.1
+
+
+class TreeEdits(CompoundMoves):
+    """Moves of dependent trees after each pass, in the order of their kinds."""
+
+    _concentration: float
+    _n_without_birth: int
+    _is_reviewed: bool  # all parents have been judged since the tree changed last
+
+    def __init__(self, moves: EpochMoves):
+        """Start with all moves due, and without rejections."""
+        super().__init__(moves)
+        self._concentration = np.inf
+        self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
+        self._is_reviewed = False
+
+    @classmethod
+    def restored(
+        cls, moves: EpochMoves, _rejections: dict[str, Rejections], **learned: object
+    ) -> "TreeEdits":
+        """Return moves that go on from what others have learned."""
+        result = cls(moves)
+        result._rejections = {kind: _rejections[kind] for kind in KINDS}
+        vars(result).update(learned)
+        return result
+
+    def end_pass(self, learner: EpochLearner, monitor: Monitor) -> bool:
+        """Try moves; return whether they gain so little that the fit may converge."""
+        concentration = learner.posterior.state.concentration
+        has_past = len(learner.posterior.state.places_with_past) > 0
+        last, self._concentration = self._concentration, concentration
+        if not abs(last - concentration) <= SETTLED * concentration:
+            return False
+        if self._is_printed:
+            return self._end_printed_pass(learner)
+        n_before, before = len(self.records), self.bound(learner.posterior)
+        self._prune(learner)
+        self._exchange(learner)
+        self._in_turns(self._merge, learner)
+        if self._gains_little(learner, before):
+            self._in_turns(self._attach, learner)
+        n_births = self._propose_births(learner)
+        self._n_without_birth = 0 if n_births else self._n_without_birth + 1
+        is_settled = self._gains_little(learner, before)
+        if is_settled and self._n_without_birth < SETTLED_BIRTHS:
+            self._n_without_birth = SETTLED_BIRTHS
+            if has_past:  # merges of such nodes had to wait until here
+                self._in_turns(self._merge, learner)
+        if self._gains_little(learner, before):
+            self._merge_rejected(learner)
+        if self._gains_little(learner, before) and not self._is_reviewed:
+            self._review_parents(learner)
+            self._is_reviewed = True
+        made = self.records[n_before:]
+        self._is_reviewed &= not made
+        if {"birth", "merge", "prune"} & {record.kind for record in made}:
+            self._revive_nodes(learner, before)
+        self._products.clear()
+        if made:
+            self._sort(learner)
+        is_settled = self._gains_little(learner, before)
+        self._present = None
+        return is_settled
+
+    @property
+    def _is_printed(self) -> bool:
+        """Whether moves are those of the paper."""
+        return self.moves.algorithm == "paper"
+
+    def _end_printed_pass(self, learner: EpochLearner) -> bool:
+        """Merge in odd and in even units, then births: Algorithm 1 of the paper."""
+        n_before = len(self.records)
+        self._merge(learner)
+        self._propose_births(learner)
+        self._products.clear()
+        self._present = None
+        if len(self.records) > n_before:
+            self._sort(learner)
+        return True
+
+    def _gains_little(self, learner: EpochLearner, before: float) -> bool:
+        """Whether the bound is hardly larger than before the moves of a pass."""
+        return self.bound(learner.posterior) - before <= SETTLED_GAIN * abs(before)
+
+    # Kinds of moves -------------------------------------------------------------------
+
+    def _prune(self, learner: EpochLearner) -> None:
+        """Remove leaves without rows, again as long as this makes new ones."""
+        given = learner.posterior
+        while idle := propose_removals(given.state, given.global_stats):
+            self._make(learner, idle)
+            self._refresh(learner)
+
+    def _in_turns(
+        self, change: Callable[[EpochLearner], None], learner: EpochLearner
+    ) -> None:
+        """Repeat changes of a kind until the tree is unchanged."""
+        for _ in range(N_TURNS):
+            n_made = len(self.records)
+            change(learner)
+            if len(self.records) == n_made:
+                return
+
+    def _merge(self, learner: EpochLearner) -> None:
+        """Merge nodes, in odd units and in even ones."""
+        cache, test = learner.cache, self.moves.merge
+        if test == "none":
+            return
+        losses = cache.losses()
+        for parity in (1, 0):
+            posterior = learner.posterior
+            state, stats = posterior.state, posterior.global_stats
+            if len(state.tree) == 1:
+                return
+            proposals = merges.propose_merges(
+                state,
+                stats,
+                posterior.model.priors,
+                self._products.of(posterior),
+                parity,
+                test,
+                losses,
+                self._places_to_keep(state, stats),
+                cache.run,
+            )
+            moves = [
+                (one.records, one.lost if self._is_printed else one.least)
+                for one in proposals
+            ]
+            if self._keep(learner, moves):
+                self._refresh(learner)
+                losses = cache.losses()
+
+    def _exchange(self, learner: EpochLearner) -> None:
+        """Exchange the pasts of nodes for those that explain them best."""
+        state = learner.posterior.state
+        if len(state.places_with_past) == 0:
+            return
+        waits, n_before = self._rejections["exchange"], len(self.records)
+        gains = self._products.past_gains(learner.posterior)
+        proposals = [
+            record
+            for record in propose_exchanges(state, gains)
+            if waits.is_over(record.touched, learner.n_passes)
+        ]
+        moves = [((one,), LEAST_GAIN * len(one.nodes)) for one in proposals]
+        self._keep(learner, moves)
+        made = self.records[n_before:]
+        for record in proposals:
+            if record not in made:
+                waits.add(record.touched, learner.n_passes)
+
+    def _revive_nodes(self, learner: EpochLearner, least_bound: float) -> None:
+        """Identify new nodes with ended ones, if the bound allows.
+
+        An ended node and a new one stay two only if this raises the bound by the least
+        gain of two births. It is measured by the terms of directions alone, since the
+        rows of an ended node went to the node it was merged into; but the bound does
+        not fall below its value before the moves of the pass.
+        """
+        state = learner.posterior.state
+        if len(state.ended) == 0 or len(state.places_with_past) == len(state.tree):
+            return
+        allowed_loss = 2.0 * learner.posterior.model.least_gain
+        gains = self._products.past_gains(learner.posterior)
+        for record in propose_exchanges(state, gains, allowed_loss):
+            posterior = learner.posterior
+            model, now = posterior.model, (posterior.state, posterior.global_stats)
+            if not record.brings_back:
+                continue
+            new = replayed(posterior, [record])
+            gain = direction_bound(*new, model.priors)
+            gain -= direction_bound(*now, model.priors)
+            least = LEAST_GAIN * len(record.nodes) - allowed_loss
+            if gain > least and model.bound(*new) > least_bound:
+                self._write(learner, [record], *new)
+
+    def _places_to_keep(self, state: EpochState, stats: EpochStats) -> Ints:
+        """Positions of nodes with a past that do not merge while births may return."""
+        places = state.places_with_past
+        if self._is_printed:
+            return places[:0]
+        if self._n_without_birth < SETTLED_BIRTHS:
+            return places
+        pauses = stats.masses[places] < PAUSE_ROWS
+        pauses &= state.history[places] >= PAUSE_ROWS
+        return places[pauses]
+
+    def _attach(
+        self, learner: EpochLearner, waits: Mapping[str, Rejections] | None = None
+    ) -> None:
+        """Move nodes below other parents, or reverse edges; `waits` are rejections."""
+        if not self.moves.reattach:
+            return
+        if len(learner.posterior.state.tree) == 1:
+            return
+        kinds = (
+            ("reversal", attachments.propose_reversals),
+            ("attachment", attachments.propose_attachments),
+        )
+        for kind, propose in kinds:
+            posterior = learner.posterior
+            proposals = propose(
+                posterior.state,
+                posterior.global_stats,
+                posterior.model.priors,
+                self._products.of(posterior),
+                (waits or self._rejections)[kind],
+                learner.n_passes,
+            )
+            if self._keep(learner, [((record,), 0.0) for record, _ in proposals]):
+                return
+
+    def _review_parents(self, learner: EpochLearner) -> None:
+        """Judge all nodes below other parents, also those that wait."""
+        waits = {kind: Rejections() for kind in KINDS}
+        self._in_turns(partial(self._attach, waits=waits), learner)
+
+    def _propose_births(self, learner: EpochLearner) -> int:
+        """Try births; return the number of nodes that are born."""
+        posterior, cache = learner.posterior, learner.cache
+        tree = posterior.state.tree
+        n_tries = self.moves.max_births
+        if n_tries is None:
+            n_tries = max(LEAST_BIRTHS, int(BIRTH_SHARE * len(tree)))
+        n_tries = int(min(n_tries, posterior.max_components - len(tree)))
+        if not self.moves.birth or n_tries <= 0 or not cache.last_broadcasts:
+            return 0
+        targets = draw_targets(
+            posterior, n_tries, self._rejections["birth"], learner.n_passes
+        )
+        n_before = len(self.records)
+        n_births = self._apply_births(
+            learner, propose_births(learner, targets, self.moves)
+        )
+        born = {one.target for one in self.records[n_before:] if isinstance(one, Birth)}
+        for node in targets.tolist():
+            if node in born:
+                self._rejections["birth"].forget((node,))
+            else:
+                self._rejections["birth"].add((node,), learner.n_passes)
+        return n_births
+
+    def _apply_births(self, learner: EpochLearner, proposed: list[Proposed]) -> int:
+        """Make births together, in halves if the bound would fall; return how many."""
+        least = -np.inf if self._is_printed else 0.0
+
+        def make(some: Sequence[Proposed]) -> bool:
+            named = renumbered(some, learner.posterior.state.tree)
+            made = [one.birth for one in named]
+            return self._make_if_better(learner, made, least, join_rows(named))
+
+        return make_in_halves(make, proposed)
+
+    def _sort(self, learner: EpochLearner) -> None:
+        """Sort siblings by their rows, in a first epoch."""
+        posterior = learner.posterior
+        if not posterior.model.is_first:
+            return
+        tree = sorted_tree(posterior.state, posterior.global_stats)
+        if tree != posterior.state.tree:
+            self._make(learner, [Sort(tree.ids)])

@@ -1,1 +1,0 @@
-"""The HDP with sticks for corpus and documents."""

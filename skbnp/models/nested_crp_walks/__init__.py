@@ -1,1 +1,0 @@
-"""The nested CRP by walks, for Gibbs sampling."""

@@ -1,1 +1,0 @@
-"""The nested HDP: documents mix over a whole tree of topics."""
