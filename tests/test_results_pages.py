@@ -65,7 +65,7 @@ def test_samplers_of_the_papers_have_no_burstiness():
 
 def test_pages_depend_on_what_their_scripts_import():
     files = pages.depends_on(["papers/wang2012.py"])
-    for name in ("chain", "model", "moves/split_merge"):
+    for name in ("chain", "model"):
         assert f"skbnp/models/hdp_franchise/{name}.py" in files
     assert {"benchmarks/common.py", "skbnp/kernels/_franchise.pyx"} <= {*files}
     assert not any("dependent_trees" in name for name in files)

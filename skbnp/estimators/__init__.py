@@ -54,7 +54,7 @@ _MODULES = {
     "StickBreakingHDP": "_stick_breaking_hdp",
     "TreeMoves": "_nested_crp",
     "merge_fits": "_merge_fits",
-    "reduce_topics": "_reduce_topics",
+    "reduce_topics": "_merge_fits",
 }
 
 register_when_needed("skbnp.estimators._forms")

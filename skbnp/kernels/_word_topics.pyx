@@ -11,7 +11,7 @@ from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport log_gamma, log_rising
 from skbnp.kernels._vectors cimport dot
 
-cdef extern from "src/growth.h" nogil:
+cdef extern from "src/groups.h" nogil:
     """
     SKBNP_CLONES static void skbnp_add_growth(
         const double *, Py_ssize_t, Py_ssize_t, Py_ssize_t, double, double, double *,

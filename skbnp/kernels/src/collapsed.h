@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "passes.h"
+#include "lanes.h"
 #include "special.h"
 
 /* Of the two factors of a responsibility, so that their product stays normal. */

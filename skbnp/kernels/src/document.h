@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "passes.h"
+#include "lanes.h"
 #include "special.h"
 
 /* Topics of a document that have room beside its words in double precision. */

@@ -26,7 +26,7 @@ from skbnp.inference.protocols import (
     StepInput,
     Visit,
 )
-from skbnp.kernels._reductions import add_losses
+from skbnp.kernels._moves import add_losses
 from skbnp.models.hdp.burstiness import N_DOCS, evenly, learn_burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, fold_in
 from skbnp.models.hdp.held_out import HeldOut, Prediction, compare

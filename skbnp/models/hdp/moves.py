@@ -19,7 +19,7 @@ from skbnp.distributions import log_growth
 from skbnp.inference.engine import Learner
 from skbnp.inference.posterior import Merge, Split, apply
 from skbnp.inference.protocols import Collected, LocalResults, Moves, Round
-from skbnp.kernels._merge import compare_merges
+from skbnp.kernels._moves import compare_merges
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.local import BlockVisit
 from skbnp.models.hdp.posterior import HDPPosterior, Memo, refreshed

@@ -14,7 +14,7 @@ from skbnp.components.statistics import multiply
 from skbnp.inference.engine import Steps
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.monitor import Monitor, discarding
-from skbnp.kernels._late_topics import late_topics_step
+from skbnp.kernels._moves import late_topics_step
 from skbnp.models.hdp.births import add_topics
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities
 from skbnp.models.hdp.held_out import HeldOut

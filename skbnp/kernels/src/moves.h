@@ -1,11 +1,13 @@
-/* What an entry of a held-out document loses with a topic, or with a merge of two. */
+/* Gains and losses of held-out tokens if topics end or merge. */
 
-#ifndef SKBNP_REDUCTIONS_H
-#define SKBNP_REDUCTIONS_H
+#ifndef SKBNP_MOVES_H
+#define SKBNP_MOVES_H
 
 #include <stddef.h>
 
 #include "special.h"
+
+/* What an entry of a held-out document loses with a topic, or with a merge of two. */
 
 /* Log of shown + opens q, finite where a difference has rounded to nothing. */
 SKBNP_INLINE double log_mixed(double shown, double opens, double q)
@@ -54,6 +56,23 @@ SKBNP_INLINE void add_merges(ptrdiff_t n, const int64_t *one, const int64_t *oth
         double q = mixed - (shares[a] + shares[b]) + joined;
         merges[i] += count * (now - log_mixed(shown, opens, q));
     }
+}
+
+/* Entropies of words shared by two topics. */
+
+/* Returns sum factor_i ((a + b) log(a + b) - a log a - b log b)_i, a and b > 0. */
+SKBNP_CLONES
+static double joint_entropy(ptrdiff_t n, const double *a, const double *b,
+                            const double *factor)
+{
+    double total = 0.0;
+    SKBNP_PRAGMA(omp simd reduction(+ : total))
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double both = a[i] + b[i];
+        double part = a[i] * fast_log(both / a[i]) + b[i] * fast_log(both / b[i]);
+        total += factor[i] * part;
+    }
+    return total;
 }
 
 #endif

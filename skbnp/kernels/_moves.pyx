@@ -1,0 +1,290 @@
+"""Moves of topics of the HDP: gains of merges, losses of reductions, late topics."""
+
+import numpy as np
+
+from cython cimport floating
+
+from libc.math cimport lgamma
+from libc.stdint cimport int32_t, int64_t
+
+from skbnp.kernels._interrupts cimport count_work
+
+cdef extern from "src/moves.h" nogil:
+    """
+    struct skbnp_entries;
+    SKBNP_CLONES static Py_ssize_t skbnp_add_losses(const struct skbnp_entries *);
+    """
+    double joint_entropy(
+        Py_ssize_t n, const double* a, const double* b, const double* factor
+    )
+    void share_out(
+        Py_ssize_t n, const double* theta, const double* topics, double* shares
+    )
+    void add_ends(
+        Py_ssize_t n, const double* theta, const double* shares, double mixed,
+        double shown, double opens, double elsewhere, double corpus, double count,
+        double* ends, double* heard,
+    )
+    void add_merges(
+        Py_ssize_t n, const int64_t* one, const int64_t* other, const double* of_one,
+        const double* of_other, const double* less, const double* theta,
+        const double* topics, const double* shares, double mixed, double shown,
+        double opens, double count, double* merges,
+    )
+
+# Words at a time.
+cdef enum:
+    CHUNK = 64
+
+
+def compare_merges(
+    const int32_t[::1] indptr,          # IN    (n_docs + 1,)
+    const int32_t[::1] words,           # IN    (nnz,) rows of `word_weights`
+    const double[::1] counts,           # IN    (nnz,) n > 0
+    const floating[:, :] word_weights,  # IN    (n_words, n_topics) b
+    const double[:, ::1] doc_weights,   # IN    (n_docs, n_topics) e, zero: not used
+    const double[::1] norms,            # IN    (nnz,) s; r = e b / s
+    const double[:, ::1] doc_topic,     # IN    (n_docs, n_topics) N
+    const double[:, ::1] growth,        # IN    (n_docs, n_topics) f(x_k, N_jk)
+    const double[::1] prior,            # IN    (n_topics,) x
+    const int32_t[:, ::1] pairs,        # IN    (n_pairs, 2) topics
+    double[:, ::1] sums,                # INOUT (n_pairs, 2), see below
+):
+    """Sum, for each pair (a, b), the gains of documents if its topics merge.
+
+    The gain of a document is
+
+        f(x_a + x_b, N_a + N_b) - f(x_a, N_a) - f(x_b, N_b) - loss,
+        loss = sum_w n_w [(r_a + r_b) log(r_a + r_b) - r_a log r_a - r_b log r_b] >= 0,
+
+    with f(x, N) = lnG(x + N) - lnG(x). Added to `sums` are the loss and the gain. A
+    document that uses one of the two topics loses nothing.
+
+    Time O(n_docs * n_pairs + tokens of documents that use both); no allocation.
+    """
+    cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_pairs = pairs.shape[0]
+    cdef Py_ssize_t doc, pair, a, b
+    cdef double loss, gain
+    if doc_topic.shape[0] != n_docs or doc_weights.shape[0] != n_docs:
+        raise ValueError("indptr, doc_topic and doc_weights disagree on the documents")
+    if sums.shape[0] != n_pairs or sums.shape[1] != 2:
+        raise ValueError("sums must have two columns and a row per pair")
+    cdef double[::1] both = np.empty(n_pairs)
+    with nogil:
+        for pair in range(n_pairs):
+            both[pair] = lgamma(prior[pairs[pair, 0]] + prior[pairs[pair, 1]])
+        for doc in range(n_docs):  # its weights stay in the cache
+            for pair in range(n_pairs):
+                a, b = pairs[pair, 0], pairs[pair, 1]
+                if doc_topic[doc, a] == 0.0 and doc_topic[doc, b] == 0.0:
+                    continue
+                gain = prior[a] + prior[b] + doc_topic[doc, a] + doc_topic[doc, b]
+                gain = lgamma(gain) - both[pair]
+                gain -= growth[doc, a] + growth[doc, b]
+                loss = 0.0
+                if doc_topic[doc, a] > 0.0 and doc_topic[doc, b] > 0.0:
+                    loss = _loss(
+                        words[indptr[doc] : indptr[doc + 1]],
+                        counts[indptr[doc] : indptr[doc + 1]],
+                        norms[indptr[doc] : indptr[doc + 1]],
+                        word_weights, a, b, doc_weights[doc, a], doc_weights[doc, b],
+                    )
+                gain -= loss
+                sums[pair, 0] += loss
+                sums[pair, 1] += gain
+
+
+cdef double _loss(
+    const int32_t[::1] words,
+    const double[::1] counts,
+    const double[::1] norms,
+    const floating[:, :] word_weights,
+    Py_ssize_t a,
+    Py_ssize_t b,
+    double first,
+    double second,
+) noexcept nogil:
+    """Loss of a document with these weights of the two topics."""
+    cdef double[CHUNK] one, other, ratio
+    cdef Py_ssize_t i, n = 0
+    cdef double loss = 0.0
+    for i in range(words.shape[0]):
+        one[n] = first * word_weights[words[i], a]
+        other[n] = second * word_weights[words[i], b]
+        ratio[n] = counts[i] / norms[i]
+        n += one[n] > 0.0 and other[n] > 0.0
+        if n == CHUNK:
+            loss += joint_entropy(n, one, other, ratio)
+            n = 0
+    return loss + joint_entropy(n, one, other, ratio)
+
+
+cdef struct Held "skbnp_entries":
+    Py_ssize_t n, n_topics, n_pairs
+    const double* counts
+    const int64_t* rows
+    const double* theta
+    const double* topics
+    const double* rest
+    const double* shown
+    const double* opens
+    const double* corpus
+    double elsewhere
+    const int64_t* one
+    const int64_t* other
+    const double* of_one
+    const double* of_other
+    const double* less
+    double* shares
+    double* ends
+    double* heard
+    double* merges
+    Py_ssize_t* done
+
+
+cdef Py_ssize_t _add_losses "skbnp_add_losses"(const Held* h) except -1 nogil:
+    cdef Py_ssize_t i, k
+    cdef double mixed
+    cdef const double* theta
+    cdef const double* topics
+    for i in range(h.n):
+        theta = h.theta + h.rows[i] * h.n_topics
+        topics = h.topics + i * h.n_topics
+        share_out(h.n_topics, theta, topics, h.shares)
+        mixed = h.rest[i]
+        for k in range(h.n_topics):
+            mixed += h.shares[k]
+        add_ends(
+            h.n_topics, theta, h.shares, mixed, h.shown[i], h.opens[i], h.elsewhere,
+            h.corpus[i], h.counts[i], h.ends, h.heard,
+        )
+        add_merges(
+            h.n_pairs, h.one, h.other, h.of_one, h.of_other, h.less, theta, topics,
+            h.shares, mixed, h.shown[i], h.opens[i], h.counts[i], h.merges,
+        )
+        count_work(8 * (h.n_topics + h.n_pairs), h.done)
+    return 0
+
+
+def add_losses(
+    const double[::1] counts,       # IN    (n,) held-out tokens of entries
+    const int64_t[::1] rows,        # IN    (n,) rows of `theta`
+    const double[:, ::1] theta,     # IN    (n_docs, n_topics) proportions
+    const double[:, ::1] topics,    # IN    (n, n_topics) phi_kw of the words of entries
+    const double[::1] rest,         # IN    (n,) what all other topics add to a mixture
+    const double[::1] shown,        # IN    (n,) probability of repeats, and...
+    const double[::1] opens,        # IN    (n,) ...of first uses
+    const double[::1] corpus,       # IN    (n,) probability of the word in the corpus
+    double elsewhere,               # IN    share of a proportion that goes there
+    const int64_t[::1] one,         # IN    (n_pairs,) topics that merge
+    const int64_t[::1] other,
+    const double[::1] of_one,       # IN    (n_pairs,) their shares in the words of both
+    const double[::1] of_other,
+    const double[::1] less,         # IN    (n_pairs,) what both have of a prior
+    double[::1] ends,               # INOUT (n_topics,) nats
+    double[::1] heard,              # INOUT (n_topics,) tokens
+    double[::1] merges,             # INOUT (n_pairs,) nats
+):
+    """Add the losses of tokens if topics end or merge.
+
+    An entry has the probability shown + opens q, with q = sum_k theta_k phi_k + rest.
+    Where topic k ends, q becomes
+
+        (q - theta_k phi_k + e theta_k corpus) / (1 - (1 - e) theta_k)
+
+    with e = `elsewhere`; where a and b merge, their terms become
+
+        (theta_a + theta_b) (of_one phi_a + of_other phi_b - less).
+
+    Time O(n * (n_topics + n_pairs)).
+    """
+    cdef Py_ssize_t i, n = counts.shape[0], n_docs = theta.shape[0], done = 0
+    cdef Held h
+    h.n, h.n_topics, h.n_pairs = n, theta.shape[1], one.shape[0]
+    if not rows.shape[0] == topics.shape[0] == rest.shape[0] == shown.shape[0] == n:
+        raise ValueError("arrays of entries disagree")
+    if not opens.shape[0] == corpus.shape[0] == n:
+        raise ValueError("arrays of entries disagree")
+    if not other.shape[0] == of_one.shape[0] == of_other.shape[0] == h.n_pairs:
+        raise ValueError("arrays of pairs disagree")
+    if not less.shape[0] == merges.shape[0] == h.n_pairs:
+        raise ValueError("arrays of pairs disagree")
+    if not h.n_topics == topics.shape[1] == ends.shape[0] == heard.shape[0]:
+        raise ValueError("arrays of topics disagree")
+    for i in range(n):
+        if not 0 <= rows[i] < n_docs:
+            raise ValueError("rows must be of theta")
+    for i in range(h.n_pairs):
+        if not (0 <= one[i] < h.n_topics and 0 <= other[i] < h.n_topics):
+            raise ValueError("pairs must be of topics")
+    if n == 0 or h.n_topics == 0:
+        return
+    cdef double[::1] shares = np.empty(h.n_topics)
+    h.counts, h.rows = &counts[0], &rows[0]
+    h.theta, h.topics = &theta[0, 0], &topics[0, 0]
+    h.rest, h.shown, h.opens, h.corpus = &rest[0], &shown[0], &opens[0], &corpus[0]
+    h.elsewhere, h.shares, h.done = elsewhere, &shares[0], &done
+    h.ends, h.heard = &ends[0], &heard[0]
+    if h.n_pairs:
+        h.one, h.other, h.less, h.merges = &one[0], &other[0], &less[0], &merges[0]
+        h.of_one, h.of_other = &of_one[0], &of_other[0]
+    with nogil:
+        _add_losses(&h)
+
+
+def late_topics_step(
+    const int32_t[::1] indptr,        # IN    (n_docs + 1,)
+    const int32_t[::1] words,         # IN    (nnz,) rows of `topics`
+    const double[::1] counts,         # IN    (nnz,) n > 0
+    const double[::1] old,            # IN    (nnz,) p, of all topics before
+    const double[:, ::1] shares,      # IN    (n_docs, 1 + T) s, of these and late ones
+    const double[:, ::1] topics,      # IN    (n_words, T) b
+    double[:, ::1] tokens,            # OUT   (n_docs, 1 + T), see below
+    double[:, ::1] sums,              # OUT   (n_words, T), or without rows
+):
+    """Sum expected counts of components by document and, of late topics, by word.
+
+    Those of late topic t in a document d and of a word w are
+
+        n_dw s_dt b_wt / (s_d0 p_dw + sum_t' s_dt' b_wt'),
+
+    and those of all topics before, together, have p_dw in place of b_wt.
+
+    Time O(nnz * T); no allocation.
+    """
+    cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_topics = topics.shape[1]
+    cdef Py_ssize_t doc, entry, topic
+    cdef double total, ratio, part
+    cdef bint by_word = sums.shape[0] > 0
+    cdef const double* b
+    cdef const double* s
+    if n_topics == 0:
+        raise ValueError("topics must have at least one column")
+    if shares.shape[0] != n_docs or shares.shape[1] != 1 + n_topics:
+        raise ValueError("shares must have a row per document and 1 + T columns")
+    if tokens.shape[0] != n_docs or tokens.shape[1] != 1 + n_topics:
+        raise ValueError("tokens must have the shape of shares")
+    if by_word and (sums.shape[0] != topics.shape[0] or sums.shape[1] != n_topics):
+        raise ValueError("sums must have the shape of topics")
+    if not words.shape[0] == counts.shape[0] == old.shape[0] >= indptr[n_docs]:
+        raise ValueError("words, counts and old must have an entry per stored count")
+    for entry in range(words.shape[0]):
+        if not 0 <= words[entry] < topics.shape[0]:
+            raise ValueError("words must be rows of topics")
+    tokens[:] = 0.0
+    sums[:] = 0.0
+    with nogil:
+        for doc in range(n_docs):
+            s = &shares[doc, 0]
+            for entry in range(indptr[doc], indptr[doc + 1]):
+                b = &topics[words[entry], 0]
+                total = s[0] * old[entry]
+                for topic in range(n_topics):
+                    total += s[1 + topic] * b[topic]
+                ratio = counts[entry] / total
+                tokens[doc, 0] += ratio * s[0] * old[entry]
+                for topic in range(n_topics):
+                    part = ratio * s[1 + topic] * b[topic]
+                    tokens[doc, 1 + topic] += part
+                    if by_word:
+                        sums[words[entry], topic] += part
