@@ -7,8 +7,7 @@ from checks.failures import of_case
 from skbnp.kernels import (
     _collapsed,
     _hdp_local,
-    _late_topics,
-    _merge,
+    _moves,
     _ncrp_local,
     _restaurant,
     _special,
@@ -72,13 +71,13 @@ CASES = {
         | {"eta": 0.1, "mean": False, "table": TABLE.copy()},
         ["held", "norm"],
     ),
-    _late_topics.late_topics_step: (
+    _moves.late_topics_step: (
         DOCS
         | {"old": TWO, "shares": np.ones((2, 4)), "topics": np.ones((2, 3))}
         | {"tokens": np.ones((2, 4)), "sums": np.ones((2, 3))},
         [],
     ),
-    _merge.compare_merges: (
+    _moves.compare_merges: (
         DOCS
         | {"word_weights": np.ones((2, 3)), "doc_weights": np.ones((2, 3))}
         | {"norms": TWO, "doc_topic": np.ones((2, 3)), "growth": np.ones((2, 3))}
