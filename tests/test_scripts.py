@@ -95,6 +95,7 @@ LONG = {
     "examples/hdp/plot_stream.py": [],
     "examples/hdp/plot_seed_words.py": [],
     "examples/hdp/plot_topic_groups.py": [],
+    "examples/hdp/plot_topic_shares.py": [],
     "examples/hdp/plot_topic_traces.py": [],
     "examples/hdp/plot_words_of_topics.py": [],
     "examples/plot_quickstart.py": [],
@@ -124,9 +125,6 @@ PEERS = {
         *("--documents", "30", "--sample", "0", "--limit", "0.2"),
     ],
 }
-#: This needs statsmodels, which builds of the documentation have.
-REGRESSIONS = {"examples/hdp/plot_topic_shares.py": []}
-HAS_STATSMODELS = find_spec("statsmodels") is not None
 HAS_PEERS = all(map(find_spec, PACKAGES))
 #: Run by `clusters/test_processes.py`, and by those who may make networks.
 ELSEWHERE = {"benchmarks/dask_faults.py", "benchmarks/dask_hosts.py"}
@@ -143,7 +141,7 @@ def test_every_script_is_known():
         for folder in ("benchmarks", "examples")
         for path in (ROOT / folder).rglob("*.py")
     }
-    listed = {*SCRIPTS, *LONG, *WEEKLY, *PEERS, *REGRESSIONS, *ELSEWHERE, *SHARED}
+    listed = {*SCRIPTS, *LONG, *WEEKLY, *PEERS, *ELSEWHERE, *SHARED}
     assert result == {command.split(" ")[0] for command in listed}
 
 
@@ -183,11 +181,10 @@ def test_example_runs(script, runner, tmp_path):
     [
         *WEEKLY,
         *(PEERS if HAS_PEERS else []),
-        *(REGRESSIONS if HAS_STATSMODELS else []),
     ],
 )
 def test_benchmark_runs(script, runner, tmp_path):
-    run(runner, script, (WEEKLY | PEERS | REGRESSIONS)[script], tmp_path)
+    run(runner, script, (WEEKLY | PEERS)[script], tmp_path)
 
 
 @pytest.mark.long

@@ -2,20 +2,19 @@
 Shares by group, and with covariates
 ====================================
 
-How much of a topic do groups of documents have, and how sure is that?
-:class:`skbnp.inspection.TopicSharesDisplay` draws shares with intervals; regressions on
-several covariates are statsmodels' work.
+How much of a topic do groups of documents have, how do groups differ, and how sure is
+that? :class:`skbnp.inspection.TopicSharesDisplay` draws shares, differences and
+coefficients of several covariates with intervals.
 """
 
 import numpy as np
 import pandas as pd
-import statsmodels.api as sm
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
 from skbnp import HDP
 from skbnp.datasets import load_docstrings
-from skbnp.inspection import TopicSharesDisplay, token_topics, topic_shares
+from skbnp.inspection import TopicSharesDisplay, topic_shares
 
 # %%
 # Docstrings of three packages, every third of them.
@@ -32,26 +31,31 @@ model = make_pipeline(vectorizer, HDP(random_state=0)).fit(texts)
 display = TopicSharesDisplay.from_estimator(model, texts, packages)
 
 # %%
-# The same as a frame:
+# The other way round, topics on the axis and groups as colours. These are differences
+# from the first package; its share is subtracted in each draw.
 shares = topic_shares(model, texts, packages)
-frame = shares.to_frame()
-print(frame[frame["topic"] == display.topics_[0]].drop(columns=["terms", "members"]))
+TopicSharesDisplay(shares=shares.differences()).plot()
 
 # %%
-# Does the share grow with the length of a docstring, the package being equal? A
-# fractional logit: shares are the response of a binomial model, and standard errors are
-# robust, for shares are no counts. Those of tokens, without the prior, are not drawn
-# towards the mean where texts are short.
-topic = display.topics_[0]
-words = np.asarray(token_topics(model, texts).counts(topic).sum(axis=1)).ravel()
+# A table to paste, in Markdown; ``shares.to_frame()`` has the numbers.
+print(shares.differences().to_text(n_components=5))
+
+# %%
+# Does the share grow with the length of a docstring, the package being equal? Several
+# covariates are a frame, whose texts become an indicator of each value but the first.
+# Coefficients of a fractional logit are log odds ratios: these are of packages, and of
+# a docstring ten times as long. The design of a formula is a frame, too, as
+# ``formulaic.model_matrix("~ package * log_length", frame)`` makes it.
 lengths = np.asarray(model[:-1].transform(texts).sum(axis=1)).ravel()
-used = lengths > 0
-covariates = pd.get_dummies(pd.Series(packages[used]), drop_first=True, dtype=float)
-covariates["log_length"] = np.log(lengths[used])
-fit = sm.GLM(
-    words[used] / lengths[used],
-    sm.add_constant(covariates),
-    family=sm.families.Binomial(),
-).fit(cov_type="HC1")
-print(" ".join(shares.terms[shares.topics.tolist().index(topic)]))
-print(fit.summary().tables[1])
+covariates = pd.DataFrame(
+    {"package": packages, "log10 length": np.log10(np.maximum(lengths, 1.0))}
+)
+effects = topic_shares(model, texts, covariates, link="logit")
+TopicSharesDisplay(shares=effects).plot(n_components=8)
+
+# %%
+# Docstrings of one module are written by few people. If modules, not docstrings, count
+# as drawn, standard errors are larger by these factors.
+clustered = topic_shares(model, texts, covariates, link="logit", clusters=subpackages)
+growth = pd.DataFrame(clustered.std / effects.std, index=effects.groups)
+print(growth.median(axis=1).round(1).to_string())

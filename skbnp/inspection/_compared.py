@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import digamma
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, resample
 
 from skbnp.inspection._terms import top_terms
 from skbnp.utils import fitted as read
-from skbnp.utils.arrays import members, row_parts, rows_of
+from skbnp.utils.arrays import evenly_spaced, members, row_parts, rows_of
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.matching import cosines, matched, unit_rows
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
@@ -263,8 +264,9 @@ def vocabulary(models: Sequence[Any]) -> tuple[list[Ints], int]:
     return columns, len(number)
 
 
-#: Updates that find where draws of documents start, and draws left out.
-UPDATES, LEFT_OUT = 20, 3
+#: Updates that find where draws of documents start, draws left out, draws that learn a
+#: concentration after as many that are left out.
+UPDATES, LEFT_OUT, LEARNING = 20, 3, 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +410,28 @@ class DocumentDraws:
             )
             if step >= LEFT_OUT:
                 yield theta
+
+    def concentration(
+        self, topics: Array, prior: Array, rng: np.random.Generator
+    ) -> float:
+        """Learn the concentration of documents, by steps of Minka's fixed point.
+
+        From counts of topics that are drawn, of which expected ones have too few zeros.
+        """
+        theta, mean = self.mode(topics, prior), prior / prior.sum()
+        lengths = self.sums @ self.n_tokens
+        alpha, learned = prior.sum(), []
+        for _ in range(2 * LEARNING):
+            drawn = rng.multinomial(self.n_tokens, self._masses(theta, topics))
+            counts = self.sums @ drawn
+            gains = digamma(alpha * mean + counts) - digamma(alpha * mean)
+            total = (digamma(alpha + lengths) - digamma(alpha)).sum()
+            alpha *= (gains @ mean).sum() / total if total > 0.0 else 1.0
+            learned.append(alpha)
+            theta = read.normalised_rows(
+                rng.standard_gamma(alpha * mean + counts), mean
+            )
+        return float(np.mean(learned[LEARNING:]))
 
     def _masses(self, theta: Array, topics: Array) -> Array:
         """Unnormalised probabilities of topics for each word of each document."""
@@ -789,6 +813,7 @@ def _add_documents(result, X, fits, draws, topic, settings, seed_entropy) -> Non
     result.doc_topic_interval_ = np.zeros((2, n_docs, n_topics))
     rng = stream(seed_entropy, Purpose.INTERVALS, 1)
     sampled = draws.sample(np.arange(len(topic)), rng)
+    priors = _priors(draws, sampled, counts, columns, owners, rng)
     is_there = np.zeros((n_draws, n_topics), dtype=bool)
     is_there[draws.draw[topic >= 0], topic[topic >= 0]] = True
     for number, block in enumerate(row_parts((n_docs, 1), DOCS)):
@@ -799,7 +824,7 @@ def _add_documents(result, X, fits, draws, topic, settings, seed_entropy) -> Non
         for s, (rows, owner) in enumerate(zip(draws.rows(), owners, strict=True)):
             if owner not in documents:
                 documents[owner] = DocumentDraws(counts[owner][block])
-            topics, prior = sampled[rows][:, columns[owner]], draws.prior[rows]
+            topics, prior = sampled[rows][:, columns[owner]], priors[rows]
             own = np.flatnonzero(topic[rows] >= 0)
             has = topic[rows[own]]
             if before is None:
@@ -817,6 +842,25 @@ def _add_documents(result, X, fits, draws, topic, settings, seed_entropy) -> Non
             result.doc_topic_distr_[block, k] = drawn.mean(axis=0)
             ends = _ends(drawn, settings.confidence)
             result.doc_topic_interval_[:, block, k] = ends
+
+
+def _priors(draws, sampled, counts, columns, owners, rng) -> Array:
+    """Return the prior of documents of all draws: of samples theirs, of fits learned.
+
+    The concentration by which a fit predicts is larger than that of its documents where
+    most have a few of many topics, and small shares are then too sure to be large.
+    """
+    prior = draws.prior.copy()
+    for rows, owner in zip(draws.rows(), owners, strict=True):
+        if owners.count(owner) > 1:  # samples
+            continue
+        n_docs = counts[owner].shape[0]
+        some = counts[owner][evenly_spaced(range(n_docs), DOCS)]
+        alpha = DocumentDraws(some).concentration(
+            sampled[rows][:, columns[owner]], prior[rows], rng
+        )
+        prior[rows] *= alpha / prior[rows].sum()
+    return prior
 
 
 #: Largest seed, and share of documents in a subsample.

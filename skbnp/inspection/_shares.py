@@ -5,23 +5,22 @@ by chance. Their cosine is below that of near copies, but the documents are more
 probable if all these tokens have one topic.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
-import scipy.sparse.csgraph  # noqa: F401
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, polygamma, stdtrit, xlogy
+from scipy.special import expit, ndtri, polygamma, stdtrit, xlogy
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from skbnp.distributions import log_growth
 from skbnp.inference.executor import Executor
-from skbnp.inspection._compared import topics_of_sample
+from skbnp.inspection._compared import duplicates, topics_of_sample
 from skbnp.inspection._displays import (
     COLOURS,
     GREY,
@@ -42,10 +41,10 @@ from skbnp.inspection._terms import (
 )
 from skbnp.models.hdp.fold_in import MixturePredictor, mix
 from skbnp.utils import fitted as read
-from skbnp.utils.arrays import evenly_spaced, largest, row_parts, rows_of
+from skbnp.utils.arrays import evenly_spaced, largest, members, row_parts, rows_of
 from skbnp.utils.labels import RowLabels, check_labels
 from skbnp.utils.lazy import import_pandas
-from skbnp.utils.matching import cosines
+from skbnp.utils.matching import best_disjoint, cosines
 from skbnp.utils.typing import Array, Flags, Ints
 from skbnp.utils.validation import (
     POSITIVE,
@@ -63,72 +62,86 @@ if TYPE_CHECKING:
 
 #: Kept samples of a chain that are used, evenly spaced, at most.
 SAMPLES = 20
-#: Cosine from which two topics may be the same one.
+#: Cosine from which a topic of a sample is one of the best sample.
 SIMILAR = 0.7
-#: Updates of the means of groups.
-MEANS = 2
+#: Updates of the means of groups, and of topics that are joined.
+MEANS, TOPICS = 2, 3
 
 
 class Uses(NamedTuple):
     """Expected tokens, or first uses, of topics in documents."""
 
-    samples: list[sp.csr_array | Array]  # (n_docs, n_components), one for each sample
-    words: sp.csr_array | None  # (n_docs, n_features) that they add up to, if available
+    samples: list[Array]  # (n_docs, n_topics), one for each sample
+    onto: sp.csr_array  # (n_components, n_topics) of ones: those that count as one
 
 
-def uses_of(estimator: Any, model: Any, rows: Any, epochs: Any, parts: Ints) -> Uses:
-    """Infer tokens of topics in documents, with group means as their prior."""
+def uses_of(
+    estimator: Any, rows: Any, epochs: Any, parts: Ints, merge_similarity: float
+) -> Uses:
+    """Infer tokens of topics in documents, with group means as their prior.
+
+    Topics that count as one are joined, and their tokens inferred anew as those of one.
+    """
+    model = read.fitted_model(estimator)
     is_here = not hasattr(model, "_row_totals")
-    if is_here and hasattr(model, "_sample_uses") and len(model.samples_) > 1:
-        counts = check_counts(rows, whom="topic_shares")
-        return Uses(_sample_uses(model, counts, parts), counts)
-    if is_here and hasattr(model, "_expected_uses"):
-        counts = check_counts(rows, whom="topic_shares")
-        if getattr(model, "word_concentration_", np.inf) < NOT_BURSTY:
-            uses, data = model._expected_uses(counts)
-            parts_of = (data, counts.indices, counts.indptr)
-            return Uses([uses], sp.csr_array(parts_of, counts.shape))
-        distr = read.distributions(estimator)
-        prior = doc_prior(read.fitted_model(estimator), len(distr))
-        return Uses([_by_group(distr, prior, counts, parts)], counts)
-    shares = transformed(model, rows, epochs)
-    check_shares(model, shares)
-    counts = None
-    if is_here and hasattr(model, "topic_word_prior_"):
-        counts = check_counts(rows, whom="topic_shares")
-    return Uses([doc_counts(model, rows, shares)[0]], counts)
+    is_flat, n = not hasattr(model, "tree_"), len(model.components_)
+    has_samples = is_here and hasattr(model, "_sample_uses") and len(model.samples_) > 1
+    is_bursty = getattr(model, "word_concentration_", np.inf) < NOT_BURSTY
+    words = infer = None
+    if is_here and (has_samples or hasattr(model, "topic_word_prior_")):
+        words = check_counts(rows, whom="topic_shares")
+    onto = sp.csr_array((np.ones(n), (np.arange(n), np.arange(n))))
+    if is_flat or not has_samples:
+        if words is None or not hasattr(model, "_expected_uses"):
+            shares = transformed(model, rows, epochs)
+            check_shares(model, shares)
+            tokens = doc_counts(model, rows, shares)[0]
+        elif is_bursty:
+            tokens, first = model._expected_uses(words)
+            words = sp.csr_array((first, words.indices, words.indptr), words.shape)
+        else:
+            infer = partial(_by_group, counts=words, parts=parts)
+            tokens = infer(read.distributions(estimator), doc_prior(model, n))
+        tokens = np.asarray(read.in_memory(tokens), dtype=np.float64)
+        if not tokens.any():
+            raise ValueError("X must have a document with tokens, got none.")
+        if is_flat and merge_similarity < 1.0:
+            onto, tokens = joined(estimator, merge_similarity, tokens, words, infer)
+    if has_samples:
+        return Uses(list(_sample_uses(model, words, onto, infer)), onto)
+    return Uses([tokens], onto)
 
 
-def _sample_uses(model: Any, counts: sp.csr_array, parts: Ints) -> list[sp.csr_array]:
-    """Re-index topics of samples to the most similar ones of the best sample."""
-    components, result = model.components_, []
-    topics = components - components.min(axis=1, keepdims=True)
-    for values, depth, uses in _uses_by_sample(model, counts, parts):
+def _sample_uses(
+    model: Any, counts: Any, onto: sp.csr_array, infer: Any
+) -> Iterator[Array]:
+    """Yield tokens of the topics of samples that are most similar to joined ones."""
+    components, n = model.components_, onto.shape[1]
+    topics = onto.T @ (components - components.min(axis=1, keepdims=True))
+    for values, depth, prior, uses in _samples(model, counts, infer):
         similar = cosines(topics, np.asarray(read.in_memory(values), np.float64))
         if depth is not None:
             similar[model.tree_.depth[:, None] != depth] = 0.0
         best = similar.argmax(axis=0)
-        is_one = similar[best, np.arange(len(best))] >= SIMILAR
-        onto = sp.csr_array(
-            (np.ones(is_one.sum()), (np.flatnonzero(is_one), best[is_one])),
-            shape=(len(best), len(topics)),
-        )
-        result.append(sp.csr_array(uses) @ onto)
-    return result
+        is_other = similar[best, np.arange(len(best))] < SIMILAR
+        best[is_other] = n + np.arange(is_other.sum())
+        sums = members(best, n + is_other.sum())
+        if infer is not None:
+            uses = infer(read.normalised_rows(sums @ values, 0.0), sums @ prior)
+            yield uses[:, :n]
+        else:
+            yield (sp.csr_array(uses) @ sums.T[:, :n]).toarray()
 
 
-def _uses_by_sample(
-    model: Any, counts: sp.csr_array, parts: Ints
-) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield words of topics, their depth or None, and tokens in documents."""
-    is_bursty = getattr(model, "word_concentration_", np.inf) < NOT_BURSTY
-    if hasattr(model, "tree_") or is_bursty:
-        yield from model._sample_uses(counts, SAMPLES)
+def _samples(model: Any, counts: sp.csr_array, infer: Any) -> Iterator[tuple]:
+    """Yield words of topics, their depth or None, prior or tokens of documents."""
+    if infer is None:
+        for values, depth, uses in model._sample_uses(counts, SAMPLES):
+            yield values, depth, None, uses
         return
     for sample in evenly_spaced(model.samples_, SAMPLES):
         values, _, prior = topics_of_sample(sample)
-        distr = read.normalised_rows(values, 0.0)
-        yield values, None, _by_group(distr, prior, counts, parts)
+        yield values, None, prior, None
 
 
 def _by_group(distr: Array, prior: Array, counts: sp.csr_array, parts: Ints) -> Array:
@@ -159,48 +172,71 @@ def shares_of_tokens(uses: sp.csr_array | Array) -> tuple[Array, Array]:
     return uses / np.maximum(totals, 1e-300)[:, None], totals
 
 
+def joined(
+    estimator: Any,
+    merge_similarity: float,
+    tokens: Array,
+    words: sp.csr_array | None,
+    infer: Any,
+) -> tuple[sp.csr_array, Array]:
+    """Join topics that count as one: (n_components, n_topics) of ones, and tokens.
+
+    Copies of a cosine of `merge_similarity` first. Then, in rounds, each topic and that
+    which is most similar to it, if the evidence of the documents is larger for one;
+    tokens of joined topics are inferred before the next round, by `infer` if there is
+    one. In the end the words of topics that were joined are those of their tokens in
+    the documents, by a few steps of expectation maximisation. `tokens` (n_docs,
+    n_components), `words` (n_docs, n_features).
+    """
+    model, distr = read.fitted_model(estimator), read.distributions(estimator)
+    weights = read.weights_of(estimator, model.components_)
+    values = distr * np.maximum(weights, 1e-300)[:, None]
+    prior = np.maximum(doc_prior(model, len(distr)), SMALLEST_PRIOR)
+    state = getattr(getattr(model, "_posterior", None), "state", None)
+    eta = getattr(state, "topic_word_prior", getattr(model, "topic_word_prior_", 0.0))
+    eta = float(np.median(eta))
+    of = duplicates(distr, weights, merge_similarity)
+    while True:
+        onto = members(of, of.max() + 1).T.tocsr()
+        topics = read.normalised_rows(onto.T @ values, 0.0)
+        is_same = len(topics) == len(distr)
+        if infer is None or is_same:
+            uses = tokens if is_same else tokens @ onto
+        else:
+            uses = infer(topics, prior @ onto)
+        if len(topics) == 1 or not eta or words is None:
+            break
+        similar = cosines(topics, topics)
+        np.fill_diagonal(similar, -1.0)
+        nearest = np.column_stack([np.arange(len(topics)), similar.argmax(axis=1)])
+        pairs = np.unique(np.sort(nearest, axis=1), axis=0)
+        gains = evidence_of_one(topics, prior @ onto, eta, words, uses, pairs)
+        best = pairs[best_disjoint(pairs.tolist(), gains)]
+        if len(best) == 0:
+            break
+        target = np.arange(len(topics))
+        target[best[:, 1]] = best[:, 0]
+        of = np.unique(target[of], return_inverse=True)[1]
+    if infer is None or is_same or words is None:
+        return onto, uses
+    # Of other documents of the fit the words that its topics have of these.
+    counts = np.maximum(model.components_ - eta, 0.0)
+    others = max(1.0 - words.sum() / max(counts.sum(), 1e-300), 0.0)
+    given = eta + others * (onto.T @ counts)
+    for _ in range(TOPICS):
+        shares = prior @ onto + uses
+        norm = mix(shares, np.ascontiguousarray(topics.T), words)
+        rates = words.copy()
+        rates.data = words.data / np.maximum(norm, 1e-300)
+        topics = read.normalised_rows(given + topics * (rates.T @ shares).T, 0.0)
+        uses = infer(topics, prior @ onto)
+    return onto, uses
+
+
 #: Documents of a block, and pairs of topics.
 DOCS, PAIRS = 512, 256
 #: The largest responsibility below one.
 ALL = np.nextafter(1.0, 0.0)
-
-
-def copies(estimator: Any, merge_similarity: float, uses: Uses) -> sp.csr_array:
-    """Return which topics count as one, (n_components, n_topics) of ones.
-
-    Flat topics are copies from a cosine of `merge_similarity` on; those from `SIMILAR`
-    on are if the evidence of the documents is larger for one topic. 1 keeps all apart.
-    """
-    model = read.fitted_model(estimator)
-    n = len(model.components_)
-    of = np.arange(n)
-    if merge_similarity < 1.0 and not hasattr(model, "tree_"):
-        topics = read.distributions(estimator)
-        similarity = np.triu(cosines(topics, topics), 1)
-        is_one = similarity >= merge_similarity
-        pairs = np.argwhere((similarity >= SIMILAR) & ~is_one)
-        _, of = sp.csgraph.connected_components(sp.csr_array(is_one), directed=False)
-        state = getattr(getattr(model, "_posterior", None), "state", None)
-        prior = getattr(model, "topic_word_prior_", 0.0)
-        eta = float(np.median(getattr(state, "topic_word_prior", prior)))
-        if len(pairs) and eta and uses.words is not None:
-            mean = sum(map(read.in_memory, uses.samples)) / len(uses.samples)
-            prior = np.maximum(doc_prior(model, n), SMALLEST_PRIOR)
-            gains = evidence_of_one(topics, prior, eta, uses.words, mean, pairs)
-            of = _joined(of, is_one, pairs, gains)
-    return sp.csr_array((np.ones(n), (np.arange(n), of)))
-
-
-def _joined(of: Ints, is_one: Flags, pairs: Ints, gains: Array) -> Ints:
-    """Join groups of topics, the best pair first, if all their pairs may be one."""
-    may_join = is_one.copy()
-    may_join[tuple(pairs[gains > 0.0].T)] = True
-    may_join |= may_join.T
-    for pair in np.argsort(-gains, kind="stable")[: int((gains > 0.0).sum())].tolist():
-        one, other = of[pairs[pair]]
-        if one != other and may_join[np.ix_(of == one, of == other)].all():
-            of = np.where(of == other, one, of)
-    return np.unique(of, return_inverse=True)[1]
 
 
 def evidence_of_one(
@@ -289,8 +325,21 @@ def members_of(onto: sp.csr_array, weights: Array) -> list[Ints]:
 GROUPS = 50
 #: Weights of documents in draws that are made together.
 WEIGHTS = 1 << 22
+#: Steps of a fit with a link, at most, and the change at which it ends.
+STEPS, STEP_TOL = 50, 1e-8
+#: Link of a share that is zero or one, at most.
+FARTHEST = 30.0
+#: Name of a coefficient of all documents.
+INTERCEPT = "Intercept"
+#: What an estimate is, by link.
+MEASURES = {
+    "identity": ("share", "change of the share", "difference of shares"),
+    "logit": ("log odds", "log odds ratio", "log odds ratio"),
+    "log": ("log share", "log ratio", "log ratio of shares"),
+}
 SHARES: dict[str, list] = {
     "per": [StrOptions({"document", "token"})],
+    "link": [StrOptions(set(MEASURES))],
     "confidence": [Interval(Real, 0, 1, closed="neither")],
     "n_draws": [at_least(20)],
     "merge_similarity": [Interval(Real, 0, 1, closed="right")],
@@ -299,36 +348,47 @@ SHARES: dict[str, list] = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TopicShares:
-    """Shares of topics in groups of documents.
+    """Shares of topics in groups of documents, their differences, or coefficients.
+
+    ``print(shares)`` shows a table in Markdown.
 
     Parameters
     ----------
     groups : ndarray of shape (n_groups,)
         Labels, in order: numbers and dates by value, texts by the numbers in them, an
-        ordered Categorical by its categories; periods and intervals are texts.
+        ordered Categorical by its categories; periods and intervals are texts. Of
+        several covariates the names of coefficients, of differences both labels.
     topics : ndarray of int of shape (n_components,)
         Numbers of the topics, as `summary` shows them; of those that count as one, that
         of the heaviest.
     members : list of list of int
         Numbers of the topics that count as one, the heaviest first.
     mean : ndarray of shape (n_groups, n_components)
-        Mean shares; rows sum to one.
+        Mean shares, rows sum to one; or differences, or coefficients.
     std : ndarray of shape (n_groups, n_components)
         Their standard errors, nan in groups with one document.
     low, high : ndarray of shape (n_groups, n_components)
         Limits of their intervals.
     n_documents : ndarray of int of shape (n_groups,)
-        Documents with tokens.
+        Documents with tokens; of a covariate those in which it is not zero.
     slope, slope_low, slope_high : ndarray of shape (n_components,) or None
         Change of the share per unit of the label, of dates and periods per year, by
-        least squares, and its interval, nan of two documents; None if labels are
-        neither numbers nor dates nor periods, or categories in another order.
+        least squares or by the link, and its interval, nan of two documents; None if
+        labels are neither numbers nor dates nor periods, or categories in another
+        order.
     terms : list of list of str
         Terms of the topics, most relevant first.
     names : list of str
         Names of the topics, empty without one.
     confidence : float
         Probability of the intervals.
+    draws : ndarray of shape (n_draws, n_groups, n_components)
+        Draws of `mean`, whose spread is the standard error.
+    freedom : ndarray of int of shape (n_groups,)
+        Degrees of freedom: documents, or clusters, less numbers fitted.
+    measure : str
+        What `mean` is: "share", "difference of shares", "change of the share", or
+        another by the link.
 
     See Also
     --------
@@ -350,10 +410,16 @@ class TopicShares:
     terms: list[list[str]]
     names: list[str]
     confidence: float
+    draws: Array
+    freedom: Ints
+    measure: str
 
     def __repr__(self) -> str:
         n_groups, n = self.mean.shape
         return f"TopicShares(n_groups={n_groups}, n_components={n})"
+
+    def __str__(self) -> str:
+        return self.to_text()
 
     def to_frame(self) -> "DataFrame":
         """List the shares.
@@ -361,8 +427,9 @@ class TopicShares:
         Returns
         -------
         frame : pandas DataFrame
-            A row for each topic in each group: "group", "topic", "share", "std", "low",
-            "high", "n_documents", "members", "terms".
+            A row for each topic in each group: "group", "topic", "share" (or
+            difference, or coefficient), "std", "low", "high", "n_documents", "members",
+            "terms".
 
         Raises
         ------
@@ -414,22 +481,179 @@ class TopicShares:
             }
         )
 
+    def differences(self, reference: Any = None) -> "TopicShares":
+        """Subtract the shares of one group from those of each other group.
+
+        Parameters
+        ----------
+        reference : label, default=None
+            The group that is subtracted; None is the first.
+
+        Returns
+        -------
+        differences : TopicShares
+            A row for each other group, named "group - reference".
+
+        Raises
+        ------
+        ValueError
+            If there is no such group, or no other.
+        """
+        base = self.groups[0] if reference is None else reference
+        names = self.groups.tolist()
+        at = self._place(base)
+        pairs = {
+            f"{one} - {names[at]}": {one: 1.0} for one in names if one != names[at]
+        }
+        if not pairs:
+            raise ValueError(
+                "by must have two groups or more for differences, got one."
+            )
+        return self.contrasts({k: of | {names[at]: -1.0} for k, of in pairs.items()})
+
+    def contrasts(self, weights: Mapping[str, Mapping[Any, float]]) -> "TopicShares":
+        """Return weighted sums of the shares of groups, or of coefficients.
+
+        Parameters
+        ----------
+        weights : dict of str to dict of label to float
+            Of each sum its name, and the weights of groups; 0 of those left out.
+
+        Returns
+        -------
+        contrasts : TopicShares
+            A row for each sum. Degrees of freedom are the least of its groups.
+
+        Raises
+        ------
+        ValueError
+            If there is no such group.
+        """
+        matrix = np.zeros((len(weights), len(self.groups)))
+        for row, of in zip(matrix, weights.values(), strict=True):
+            for label, weight in of.items():
+                row[self._place(label)] = weight
+        used = matrix != 0.0
+        most = int(self.freedom.max())
+        freedom = np.where(used, self.freedom, most).min(axis=1)
+        # A group of one document has no draws, and no interval.
+        draws = np.stack(
+            [
+                np.tensordot(self.draws[:, of], row[of], (1, 0))
+                for row, of in zip(matrix, used, strict=True)
+            ],
+            axis=1,
+        )
+        mean = np.array(
+            [row[of] @ self.mean[of] for row, of in zip(matrix, used, strict=True)]
+        )
+        std, low, high = _limits(mean, draws, freedom, self.confidence)
+        kinds = next(of for of in MEASURES.values() if self.measure in of)
+        is_share = self.measure == kinds[0]
+        return replace(
+            self,
+            groups=np.array(list(weights)),
+            mean=mean,
+            std=std,
+            low=low,
+            high=high,
+            n_documents=used @ self.n_documents,
+            slope=None,
+            slope_low=None,
+            slope_high=None,
+            draws=draws,
+            freedom=freedom,
+            measure=kinds[2] if is_share else self.measure,
+        )
+
+    def _place(self, label):
+        """Return the row of a group."""
+        names = self.groups.tolist()
+        for place, name in enumerate(names):
+            if name == label or self.groups[place] == label:
+                return place
+        raise ValueError(f"groups must be among {names[:10]}, got {label!r}.")
+
+    @validate_params({"n_components": [POSITIVE], "n_terms": [POSITIVE]})
+    def to_text(self, n_components: int = 20, n_terms: int = 3) -> str:
+        """Return a table in Markdown: a line for each topic, a column for each group.
+
+        Parameters
+        ----------
+        n_components : int, default=20
+            Topics at most: those that differ most between groups, the heaviest first.
+        n_terms : int, default=3
+            Terms of each topic.
+
+        Returns
+        -------
+        text : str
+            Estimates with their intervals, in per cent of shares and their differences;
+            not the intercept of covariates.
+        """
+        is_percent = self.measure in MEASURES["identity"]
+        unit, scale, digits = (" (%)", 100.0, 1) if is_percent else ("", 1.0, 2)
+        level = f"{100 * self.confidence:g} %"
+        rows = np.flatnonzero(self.groups != INTERCEPT)
+        heads = [
+            f"{self.measure}{unit}, {level} interval",
+            *map(str, self.groups[rows]),
+        ]
+        lines = [heads, ["---", *["---:"] * len(rows)]]
+        for k in self._chosen(n_components):
+            name = self.names[k] or str(self.topics[k])
+            cells = [f"{name}: {' '.join(self.terms[k][:n_terms])}"]
+            for row in rows:
+                values = self.mean[row, k], self.low[row, k], self.high[row, k]
+                mean, low, high = (f"{scale * one:.{digits}f}" for one in values)
+                limits = "-" if low == "nan" else f"{low} to {high}"
+                cells.append(f"{mean} ({limits})")
+            lines.append(cells)
+        return "\n".join(
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
+            for line in lines
+        )
+
+    @property
+    def _are_levels(self) -> bool:
+        """Whether rows are shares of groups, and not differences or coefficients."""
+        return any(self.measure == of[0] for of in MEASURES.values())
+
+    def _chosen(self, n_components: int) -> Ints:
+        """Choose topics: those that differ most between groups, the heaviest first.
+
+        Of differences and coefficients those that are most standard errors from zero.
+        """
+        if not self._are_levels:
+            used = self.groups != INTERCEPT
+            with np.errstate(divide="ignore", invalid="ignore"):
+                score = np.nan_to_num(np.abs(self.mean / self.std))[used].max(axis=0)
+            return largest(score, n_components)
+        least = min(2, self.n_documents.max())  # one document tells little
+        means = np.where(self.n_documents[:, None] >= least, self.mean, np.nan)
+        spread = np.nan_to_num(np.nanmax(means, axis=0) - np.nanmin(means, axis=0))
+        chosen = largest(spread, n_components)
+        return chosen[np.argsort(-np.nanmean(means, axis=0)[chosen], kind="stable")]
+
 
 @validate_params(SHARES)
 def topic_shares(
     estimator: BaseEstimator,
     X: Any,
-    by: ArrayLike,
+    by: Any,
     feature_names: ArrayLike | None = None,
     *,
     per: str = "document",
+    link: str = "identity",
+    sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     confidence: float = 0.9,
     n_draws: int = 1000,
     merge_similarity: float = 0.9,
     epochs: Any = None,
     random_state: Any = 0,
 ) -> TopicShares:
-    """Estimate the shares of topics in groups, or over time, with intervals.
+    """Estimate shares of topics by group, time or covariates, with intervals.
 
     Parameters
     ----------
@@ -437,22 +661,36 @@ def topic_shares(
         Anything whose `transform` returns the share of each topic in each document.
     X : array-like or sparse of shape (n_samples, n_features), or iterable of str
         Documents; raw ones for a text Pipeline.
-    by : array-like of shape (n_samples,)
+    by : array-like of shape (n_samples,), or frame, dict of columns or array of shape \
+            (n_samples, n_covariates)
         Label of each document: groups, numbers, dates or periods, all of one kind. An
-        ordered Categorical has the order of its categories.
+        ordered Categorical has the order of its categories. Several columns are the
+        covariates of a regression, an intercept is added: numbers as they are, dates
+        in years, and of other labels an indicator of each but the first. A product of
+        two columns is an interaction. The design of a formula is a frame, too:
+        ``formulaic.model_matrix("~ arm * year", frame)``, or `patsy.dmatrix`.
     feature_names : array-like of str of shape (n_features,), default=None
         As in :func:`top_terms`.
     per : {"document", "token"}, default="document"
         Whether each document or each token counts as one.
+    link : {"identity", "logit", "log"}, default="identity"
+        Function of the expected share that is linear: estimates, slopes and
+        differences are on its scale. "identity" is least squares, "logit" the
+        fractional logit [2]_, "log" has ratios of shares.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each document in the population, such as that of a survey.
+    clusters : array-like of shape (n_samples,), default=None
+        Label of the unit that each document comes from, such as its author. Units are
+        drawn as a whole; None takes documents as independent.
     confidence : float, default=0.9
         Probability of the intervals, in (0, 1).
     n_draws : int, default=1000
         Draws that intervals are made of, 20 or more.
     merge_similarity : float, default=0.9
         Flat topics whose cosine is at least this are copies of one, among which its
-        share is divided at will; they count as one. So do those whose cosine is at
-        least 0.7 if the evidence of `X` is larger for one topic than for two. 1 keeps
-        all apart.
+        share is divided at will; they count as one. So does a topic and the one that it
+        is most like if the evidence of `X` is larger for one topic than for two. 1
+        keeps all apart.
     epochs : array-like of shape (n_samples,) or scalar, default=None
         Labels of the epochs of rows, for an estimator whose `transform` takes them.
     random_state : int, RandomState instance or None, default=0
@@ -461,8 +699,9 @@ def topic_shares(
     Returns
     -------
     shares : TopicShares
-        `mean`, `std`, `low` and `high`, one row for each label in `groups`; slopes, if
-        labels are numbers, dates or periods. Its `to_frame` lists them.
+        `mean`, `std`, `low` and `high`, one row for each label in `groups` or each
+        coefficient; slopes, if labels are numbers, dates or periods. Its `to_frame`
+        lists them, `differences` compares groups.
 
     Raises
     ------
@@ -472,7 +711,14 @@ def topic_shares(
         If `transform` does not return shares.
     ValueError
         If `by` has not one label for each document, labels are of several kinds, or one
-        is missing or infinite; if no document has tokens.
+        is missing or infinite; if covariates determine each other; if no document has
+        tokens, or weights are negative.
+
+    Warns
+    -----
+    UserWarning
+        If groups have one document each, or with a link if a topic is in all or none of
+        the documents of a group, whose coefficient is not finite.
 
     See Also
     --------
@@ -485,22 +731,29 @@ def topic_shares(
     `transform` in short documents together, is taken out, and documents without tokens
     are left out. Documents whose topics have words in common are drawn towards a mean:
     in the place of that of the corpus stands that of their group, updated twice (of 50
-    groups in order, where there are more); not where documents repeat words, in trees,
-    and in samples.
+    groups in order, where there are more; of the combinations of covariates that are no
+    numbers); not where documents repeat words, in trees, and in samples.
 
-    Fits to few documents may have a topic twice, in shapes that differ by accidents of
-    their documents. The evidence of one topic is that of a Dirichlet prior for its
-    words and for the topics of documents, tokens assigned as they are now; a model
-    needs a `topic_word_prior_` for it.
+    Fits to few documents, and truncated ones, may have a topic in several shapes that
+    differ by accidents of their documents. The evidence of one topic is that of a
+    Dirichlet prior for its words and for the topics of documents; a model needs a
+    `topic_word_prior_` for it. Of topics that are joined, words and tokens are inferred
+    anew.
 
-    Draws are Bayesian bootstrap samples of documents [1]_, which are taken as
-    independent draws of their group; those of samplers go over all kept samples too (20
+    Draws are Bayesian bootstrap samples of documents [1]_, or of clusters, which are
+    taken as independent draws of their group; with a link, one step of weighted Fisher
+    scoring from the estimate each. Those of samplers go over all kept samples too (20
     at most), whose topics are put to the most similar one of the best sample. Of other
-    models topics are taken as given.
+    models topics are taken as given. Limits are those of Student's t, as many degrees
+    of freedom as documents less numbers fitted. Intervals are of one number each: of 40
+    topics without any difference, four have an interval of 90 % without zero.
 
     References
     ----------
     .. [1] Donald B. Rubin, "The Bayesian Bootstrap", Annals of Statistics 9, 1981.
+    .. [2] Leslie E. Papke and Jeffrey M. Wooldridge, "Econometric Methods for
+       Fractional Response Variables With an Application to 401(k) Plan Participation
+       Rates", Journal of Applied Econometrics 11, 1996.
 
     Examples
     --------
@@ -511,61 +764,97 @@ def topic_shares(
     >>> shares = topic_shares(hdp, X, ["old", "old", "new", "new"] * 9)
     >>> shares.groups.tolist(), shares.mean.round(1).max(axis=1).tolist()
     (['new', 'old'], [1.0, 1.0])
+    >>> shares.differences().groups.tolist()
+    ['old - new']
     """
     read.fitted(estimator, "transform")
     rng = check_random_state(random_state)
     model, rows = read.fitted_model(estimator), read.model_rows(estimator, X)
     terms = relevant_terms(estimator, feature_names, 5)
     n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-    labels = check_labels(by, n_rows, "by", "document")
-    groups, codes = np.asarray(labels.distinct), labels.codes
-    parts = _coarse(labels)
-    tokens = uses_of(estimator, model, rows, epochs, parts)
-    if not any(of.sum() > 0.0 for of in tokens.samples):
-        raise ValueError("X must have a document with tokens, got none.")
-    onto = copies(estimator, merge_similarity, tokens)
-    uses = [shares_of_tokens(of @ onto) for of in tokens.samples]
+    covariates = _covariates(by)
+    if covariates is None:
+        labels = check_labels(by, n_rows, "by", "document")
+        groups, codes, parts = (
+            np.asarray(labels.distinct),
+            labels.codes,
+            _coarse(labels),
+        )
+    else:
+        names, design, parts = _design(covariates, n_rows)
+        groups = np.array(names)
+    weights = _weights(sample_weight, n_rows)
+    units = np.arange(n_rows)
+    if clusters is not None:
+        units = check_labels(clusters, n_rows, "clusters", "document").codes
+    tokens = uses_of(estimator, rows, epochs, parts, merge_similarity)
+    uses = [shares_of_tokens(of) for of in tokens.samples]
     # Documents that no sample knows nothing of.
-    is_used = np.all([totals > 0.0 for _, totals in uses], axis=0)
+    is_used = np.all([totals > 0.0 for _, totals in uses], axis=0) & (weights > 0.0)
     if not is_used.any():
         raise ValueError("X must have a document with tokens, got none.")
     values = [shares[is_used] for shares, _ in uses]
-    lengths = uses[0][1][is_used] if per == "token" else np.ones(is_used.sum())
-    codes = codes[is_used]
-    n_documents = np.bincount(codes, minlength=len(groups))
-    shape = len(groups), values[0].shape[1]
-    mean, std, low, high = (np.full(shape, np.nan) for _ in range(4))
-    limits = np.array([0.5 - confidence / 2, 0.5 + confidence / 2])
-    how = n_draws, rng, limits
-    for g in np.flatnonzero(n_documents):
-        own = codes == g
-        of_group = [of[own] for of in values], lengths[own]
-        mean[g], std[g], ends = _estimated(_means, *of_group, *how)
-        low[g], high[g] = np.clip(ends, 0.0, 1.0)
+    weights = weights[is_used] * (uses[0][1][is_used] if per == "token" else 1.0)
+    units, weights = units[is_used], weights / weights.mean()
     slope = slope_low = slope_high = None
-    if labels.scale is not None and (n_documents > 0).sum() > 1:
-        slopes = partial(_slopes, x=labels.scale[codes])
-        slope, _, ends = _estimated(slopes, values, lengths, *how, n_fitted=2)
-        slope_low, slope_high = ends
-    alone = int((n_documents == 1).sum())
-    has_slopes = slope_low is not None and not np.isnan(slope_low).all()
-    if alone:
-        warn_caller(
-            f"{alone} of {len(groups)} groups in by have one document each: their "
-            "intervals are nan. Use coarser groups"
-            + (", or slopes, which need none." if has_slopes else ".")
+    has_slope = False
+    if covariates is None:
+        codes = codes[is_used]
+        n_documents = np.bincount(codes, minlength=len(groups))
+        ones = np.ones((len(codes), 1))
+        parts_of = [np.flatnonzero(codes == g) for g in range(len(groups))]
+        models = [(own, ones[own]) for own in parts_of if len(own)]
+        has_slope = labels.scale is not None and (n_documents > 0).sum() > 1
+        if has_slope:
+            x = np.asarray(labels.scale)[codes]
+            models.append((np.arange(len(codes)), np.column_stack([ones, x])))
+    else:
+        design = design[is_used]
+        n_documents = (design != 0.0).sum(axis=0)
+        models = [(np.arange(len(design)), design)]
+    estimates, draws, freedom, farthest = _estimated(
+        models, values, weights, units, n_draws, rng, link
+    )
+    std, low, high = _limits(estimates, draws, freedom, confidence)
+    if has_slope:
+        slope, slope_low, slope_high = (of[-1] for of in (estimates, low, high))
+        estimates, std, low, high, freedom = (
+            of[:-2] for of in (estimates, std, low, high, freedom)
         )
-    topics = read.topic_numbers(estimator, onto.shape[0])
+        draws = draws[:, :-2]
+    if covariates is None:
+        found = n_documents > 0  # others have no number
+        estimates, std, low, high = (
+            _among(of, found, np.nan) for of in (estimates, std, low, high)
+        )
+        draws = np.moveaxis(_among(np.moveaxis(draws, 1, 0), found, np.nan), 0, 1)
+        freedom = _among(freedom, found, 0)
+        if link == "identity":
+            low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+        alone = int((n_documents == 1).sum())
+        if alone:
+            has_slopes = slope_low is not None and not np.isnan(slope_low).all()
+            warn_caller(
+                f"{alone} of {len(groups)} groups in by have one document each: their "
+                "intervals are nan. Use coarser groups"
+                + (", or slopes, which need none." if has_slopes else ".")
+            )
+    topics = read.topic_numbers(estimator, tokens.onto.shape[0])
     members = members_of(
-        onto, np.asarray(read.weights_of(estimator, model.components_))
+        tokens.onto, np.asarray(read.weights_of(estimator, model.components_))
     )
     first = [of[0] for of in members]
-    given = read.topic_names(estimator, onto.shape[0])
+    given = read.topic_names(estimator, tokens.onto.shape[0])
+    if farthest >= FARTHEST:
+        warn_caller(
+            f"link={link!r} has no finite estimate where a topic is in none or all of "
+            "the documents of a group. Use coarser groups, or link='identity'."
+        )
     return TopicShares(
         groups=groups,
         topics=topics[first],
         members=[topics[of].tolist() for of in members],
-        mean=mean,
+        mean=estimates,
         std=std,
         low=low,
         high=high,
@@ -576,7 +865,78 @@ def topic_shares(
         terms=[terms[k] for k in first],
         names=[given[k] or "" for k in first],
         confidence=float(confidence),
+        draws=draws,
+        freedom=freedom,
+        measure=MEASURES[link][covariates is not None],
     )
+
+
+def _among(values: NDArray, found: Flags, instead: float) -> NDArray:
+    """Put rows at their places among others, which have none."""
+    result = np.full((len(found), *values.shape[1:]), instead, dtype=values.dtype)
+    result[found] = values
+    return result
+
+
+def _weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
+    """Check weights of documents."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    is_good = weights.shape == (n_rows,) and np.isfinite(weights).all()
+    if not is_good or weights.min() < 0.0 or not weights.any():
+        raise ValueError(
+            f"sample_weight must have a weight for each of {n_rows} documents, none "
+            "negative or missing, some positive."
+        )
+    return weights
+
+
+def _covariates(by: Any) -> dict[str, Any] | None:
+    """Return columns by name, or None of labels, which are one column."""
+    if isinstance(by, Mapping):
+        return {str(name): column for name, column in by.items()}
+    if len(getattr(by, "shape", ())) != 2 or by.shape[1] == 1:
+        return None
+    if hasattr(by, "columns"):
+        return {str(name): by[name] for name in by.columns}
+    return {f"x{k}": column for k, column in enumerate(np.asarray(by).T)}
+
+
+def _design(columns: dict[str, Any], n_rows: int) -> tuple[list[str], Array, Ints]:
+    """Return names and columns of a design, and groups of documents by its labels.
+
+    An intercept is added, unless columns sum to one already.
+    """
+    names, values, parts = [], list[Array](), np.zeros(n_rows, dtype=np.intp)
+    for name, column in columns.items():
+        labels = check_labels(column, n_rows, f"by[{name!r}]", "document")
+        kind = np.asarray(labels.distinct).dtype.kind
+        if labels.scale is not None or kind == "b":
+            scale = np.asarray(labels.distinct, float) if kind == "b" else labels.scale
+            names.append(name)
+            values.append(np.asarray(scale)[labels.codes])
+        else:
+            for code, label in enumerate(labels.distinct[1:], 1):
+                names.append(f"{name}: {label}")
+                values.append((labels.codes == code).astype(np.float64))
+        if labels.scale is None or len(labels.distinct) == 2:
+            parts = parts * len(labels.distinct) + labels.codes
+            parts = np.unique(parts, return_inverse=True)[1]
+    design = np.column_stack(values) if values else np.zeros((n_rows, 0))
+    ones = np.ones(n_rows)
+    scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
+    rest = ones - design / scale @ np.linalg.lstsq(design / scale, ones, rcond=None)[0]
+    if np.abs(rest).max() > 1e-9:
+        names, design = [INTERCEPT, *names], np.column_stack([ones, design])
+    scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
+    if np.linalg.matrix_rank(design / scale) < len(names):
+        raise ValueError(
+            f"by must have columns that do not determine each other, got {names}."
+        )
+    if parts.max() >= GROUPS:
+        parts = np.zeros_like(parts)
+    return names, design, parts
 
 
 def _coarse(labels: RowLabels) -> Ints:
@@ -590,49 +950,110 @@ def _coarse(labels: RowLabels) -> Ints:
     return ranks * GROUPS // len(codes)
 
 
-def _drawn(values, lengths, n_draws, rng, function) -> Array:
-    """Apply a function to shares of randomly weighted documents, (n_draws, K)."""
-    draws = np.empty((n_draws, values[0].shape[1]))
+def _moments(values: Array, link: str) -> tuple[Array, Array]:
+    """Return expected shares and their derivative by the linear predictor."""
+    values = np.clip(values, -FARTHEST, FARTHEST)
+    if link == "identity":
+        return values, np.ones_like(values)
+    mean = expit(values) if link == "logit" else np.exp(values)
+    return mean, mean * (1.0 - mean) if link == "logit" else mean
+
+
+def _step(weights: Array, shares: Array, design: Array, start: Array, link: str):
+    """Make a step of weighted Fisher scoring, (n_draws, n_fitted, n_components).
+
+    Exact in one step of least squares. `weights` (n_draws, n_docs), `design` (n_docs,
+    n_fitted), `start` (n_fitted, n_components).
+    """
+    n_fitted = design.shape[1]
+    mean, derivative = _moments(design @ start, link)
+    score = np.stack(
+        [(weights * column) @ (shares - mean) for column in design.T], axis=1
+    )
+    squares = (design[:, :, None] * design[:, None]).reshape(len(design), -1)
+
+    def solved(of, right):
+        information = (weights @ (squares * of)).reshape(-1, n_fitted, n_fitted)
+        return np.linalg.solve(information, right)
+
+    if link == "identity":
+        return start + solved(1.0, score)
+    each = [
+        solved(derivative[:, [k]], score[:, :, [k]]) for k in range(shares.shape[1])
+    ]
+    return start + np.concatenate(each, axis=2)
+
+
+def _fitted(weights: Array, shares: Array, design: Array, link: str) -> Array:
+    """Fit coefficients, (n_fitted, n_components)."""
+    result = np.zeros((design.shape[1], shares.shape[1]))
+    for _ in range(STEPS):
+        before, result = result, _step(weights[None], shares, design, result, link)[0]
+        values = design @ result
+        if link == "identity" or np.abs(design @ (result - before)).max() < STEP_TOL:
+            break
+        if np.abs(values).max() > FARTHEST:
+            break
+    return result
+
+
+def _estimated(models, values, weights, units, n_draws, rng, link):
+    """Return coefficients of models, (n, n_components), their draws, and freedom.
+
+    And the linear predictor that is farthest from zero. Models are pairs of rows and a
+    design of these. Draws with exponential weights of
+    units have the variance (n - p) / (n + 1) times too small, of n units and p numbers
+    fitted.
+    """
+    mean = np.mean(values, axis=0)
+    _, units = np.unique(units, return_inverse=True)
+    n_units = units.max() + 1
+    bases = []
+    for rows, design in models:
+        # Columns of a scale of their own, such as years, are solved for as well.
+        q, r = np.linalg.qr(design)
+        starts = [_fitted(weights[rows], shares[rows], q, link) for shares in values]
+        bases.append((rows, q, np.linalg.inv(r), starts))
+    n = sum(design.shape[1] for _, design in models)
+    draws = np.empty((n_draws, n, mean.shape[1]))
     for number, shares in enumerate(values):
         own = np.arange(number, n_draws, len(values))
-        for rows in row_parts((len(own), len(lengths)), WEIGHTS):
-            part = own[rows]
-            weights = rng.standard_exponential((len(part), len(lengths))) * lengths
-            draws[part] = function(weights, shares)
-    return draws
+        for some in row_parts((len(own), len(weights)), WEIGHTS):
+            part = own[some]
+            drawn = rng.standard_exponential((len(part), n_units))[:, units] * weights
+            begin = 0
+            for rows, q, inverse, starts in bases:
+                end = begin + q.shape[1]
+                of = _step(drawn[:, rows], shares[rows], q, starts[number], link)
+                draws[part, begin:end] = inverse @ of
+                begin = end
+    estimates, freedom, begin = np.empty(draws.shape[1:]), np.empty(n, np.intp), 0
+    farthest = 0.0
+    for rows, q, inverse, _ in bases:
+        end = begin + q.shape[1]
+        fitted = _fitted(weights[rows], mean[rows], q, link)
+        estimates[begin:end] = inverse @ fitted
+        farthest = max(farthest, float(np.abs(q @ fitted).max()))
+        n_own = len(np.unique(units[rows]))
+        left = n_own - q.shape[1]
+        freedom[begin:end] = left
+        deviations = draws[:, begin:end] - draws[:, begin:end].mean(axis=0)
+        wider = np.sqrt((n_own + 1) / left) if left > 0 else np.nan
+        draws[:, begin:end] = estimates[begin:end] + wider * deviations
+        begin = end
+    return estimates, draws, freedom, farthest
 
 
-def _means(weights: Array, shares: Array) -> Array:
-    return (weights @ shares) / weights.sum(axis=1, keepdims=True)
+def _limits(estimates, draws, freedom, confidence):
+    """Return standard errors and limits, wider if documents are few.
 
-
-def _slopes(weights: Array, shares: Array, x: Array) -> Array:
-    """Slopes of weighted least squares of shares on numbers x."""
-    centre = (weights @ x) / weights.sum(axis=1)
-    offsets = x - centre[:, None]
-    weighted = weights * offsets
-    spread = (weighted * offsets).sum(axis=1, keepdims=True)
-    return (weighted @ shares) / np.maximum(spread, 1e-300)
-
-
-def _estimated(function, values, lengths, n_draws, rng, limits, n_fitted=1):
-    """Return an estimate, its standard error and limits, wider if documents are few.
-
-    Draws with exponential weights have the variance (n - p) / (n + 1) times too small,
-    p numbers fitted; limits are wider by the ratio of quantiles of Student's t with
-    n - p degrees of freedom to those of a normal distribution.
+    By the ratio of quantiles of Student's t to those of a normal distribution.
     """
-    draws = _drawn(values, lengths, n_draws, rng, function)
-    estimate = function(lengths[None], np.mean(values, axis=0))[0]
-    left = len(lengths) - n_fitted
-    if left <= 0:
-        nan = np.full(len(estimate), np.nan)
-        return estimate, nan, np.array([nan, nan])
-    wider = np.sqrt((len(lengths) + 1) / left)
-    draws = wider * (draws - draws.mean(axis=0))
-    tails = stdtrit(left, limits[1]) / ndtri(limits[1])
-    ends = estimate + tails * np.quantile(draws, limits, axis=0)
-    return estimate, draws.std(axis=0), ends
+    ends = np.array([0.5 - confidence / 2, 0.5 + confidence / 2])
+    tails = stdtrit(np.maximum(freedom, 1), ends[1]) / ndtri(ends[1])
+    low, high = np.quantile(draws, ends, axis=0) - estimates
+    tails = tails[:, None]
+    return draws.std(axis=0), estimates + tails * low, estimates + tails * high
 
 
 #: Of topics with the colours of others, in black and white too.
@@ -655,6 +1076,8 @@ class TopicSharesDisplay(Display):
 
     Best made with :meth:`from_estimator`. Groups stand side by side, in their order;
     numbers and dates stand where they are, and topics have a line, over periods too.
+    Of a forest topics stand one below the other, and groups are the colours; so do
+    differences and coefficients, with a line at zero.
 
     Parameters
     ----------
@@ -700,7 +1123,8 @@ class TopicSharesDisplay(Display):
         feature_names=None,
         *,
         topics=None,
-        n_components=6,
+        n_components=None,
+        kind="auto",
         ax=None,
         **kwargs,
     ) -> Self:
@@ -714,14 +1138,18 @@ class TopicSharesDisplay(Display):
             Documents; raw ones for a text Pipeline.
         by : array-like of shape (n_samples,)
             Label of each document, as of :func:`topic_shares`. More than 60 different
-            dates are drawn by month, or by year where these are as many months.
+            dates are drawn by month, or by year where these are as many months. Of
+            several covariates the coefficients are drawn.
         feature_names : array-like of str of shape (n_features,), default=None
             As in :func:`top_terms`.
         topics : array-like of int, default=None
             Numbers of the topics to draw. None draws those whose shares differ most
             between groups.
-        n_components : int, default=6
-            Topics to draw where `topics` is None.
+        n_components : int, default=None
+            Topics to draw where `topics` is None: None draws 6, in a forest 12.
+        kind : {"auto", "groups", "forest"}, default="auto"
+            What is on the axis, groups or topics. "auto" draws a forest of differences
+            and coefficients, and groups of shares.
         ax : matplotlib Axes, default=None
             Axes to draw in. `None` makes a figure.
         **kwargs : dict
@@ -735,18 +1163,23 @@ class TopicSharesDisplay(Display):
         by, unit = _spans(by)
         shares = topic_shares(estimator, X, by, feature_names, **kwargs)
         display = cls(shares=shares, noun=read.noun_of(read.fitted_model(estimator)))
-        display.plot(ax, topics=topics, n_components=n_components)
-        if unit:
+        display.plot(ax, topics=topics, n_components=n_components, kind=kind)
+        if unit and display.ax_.get_xlabel() == "":
             display.ax_.set_xlabel(f"date, by {unit}")
         return display
 
-    @validate_params({"n_components": [POSITIVE]})
-    def plot(self, ax=None, *, topics=None, n_components=6) -> Self:
+    @validate_params(
+        {
+            "n_components": [POSITIVE, None],
+            "kind": [StrOptions({"auto", "groups", "forest"})],
+        }
+    )
+    def plot(self, ax=None, *, topics=None, n_components=None, kind="auto") -> Self:
         """Draw the shares.
 
         Parameters
         ----------
-        ax, topics, n_components : matplotlib Axes, array-like of int, int
+        ax, topics, n_components, kind : matplotlib Axes, array-like of int, int, str
             As in :meth:`from_estimator`.
 
         Returns
@@ -759,13 +1192,67 @@ class TopicSharesDisplay(Display):
         ValueError
             If no topic has one of the numbers.
         """
-        shares, is_made = self.shares, ax is None
+        is_made, is_forest = ax is None, kind == "forest"
+        if kind == "auto":
+            is_forest = not self.shares._are_levels
+        columns = self._columns(topics, n_components or (12 if is_forest else 6))
+        self.topics_ = self.shares.topics[columns]
+        draw = self._draw_forest if is_forest else self._draw_groups
+        draw(ax, columns)
+        if is_forest and not is_made:
+            as_written(self.ax_.legend(frameon=False, fontsize="x-small"))
+        else:
+            self._draw_key(is_made)
+        return self
+
+    def _draw_forest(self, ax, columns):
+        """Draw topics one below the other, groups as colours."""
+        shares = self.shares
+        rows = np.flatnonzero(shares.groups != INTERCEPT)
+        height = 0.8 + len(columns) * max(0.3, 0.14 * len(rows))
+        ax = self._begin(ax, figsize=(8.0, max(height, 2.0)), layout="constrained")
+        places = np.arange(len(columns))
+        for rank, row in enumerate(rows):
+            turn, color = divmod(rank, len(COLOURS))
+            mean, low, high = (
+                of[row, columns] for of in (shares.mean, shares.low, shares.high)
+            )
+            reach = np.nan_to_num(np.maximum([mean - low, high - mean], 0.0))
+            offset = SPREAD * ((rank + 0.5) / len(rows) - 0.5)
+            style: dict[str, Any] = {"color": COLOURS[color], "linestyle": ""}
+            style |= {"marker": MARKS[turn % len(MARKS)], "markersize": 4}
+            label = str(shares.groups[row])
+            ax.errorbar(
+                mean, places + offset, xerr=reach, label=label, elinewidth=1.2, **style
+            )
+        if shares._are_levels and shares.measure == "share":
+            ax.set_xlim(left=0.0)
+        else:
+            ax.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
+        names = [self._name(k) for k in columns]
+        ax.set_yticks(places, names, parse_math=False)
+        ax.tick_params(axis="y", length=0)
+        ax.set_ylim(len(columns) - 0.5, -0.5)
+        if shares.measure in MEASURES["identity"]:
+            in_percent(ax.xaxis)
+        open_frame(ax, xlabel=self._axis())
+        ax.spines["left"].set_visible(False)
+        for place in places[:-1] + 0.5:
+            ax.axhline(place, color=GREY, alpha=0.2, linewidth=0.8)
+
+    def _axis(self):
+        """Return what is drawn, with the probability of intervals."""
+        return (
+            f"{self.shares.measure}, with {100 * self.shares.confidence:g} % intervals"
+        )
+
+    def _draw_groups(self, ax, columns):
+        """Draw groups side by side, topics as colours."""
+        shares = self.shares
         is_scale = shares.slope is not None
         has_places = is_scale and shares.groups.dtype.kind in "iufM"
         width = 8.0 if is_scale else min(max(0.15 * len(shares.groups), 8.0), 16.0)
         ax = self._begin(ax, figsize=(width, 4.0), layout="constrained")
-        columns = self._columns(topics, n_components)
-        self.topics_ = shares.topics[columns]
         places: Any = shares.groups if has_places else np.arange(len(shares.groups))
         for rank, k in enumerate(columns):
             turn, color = rank // len(COLOURS), COLOURS[rank % len(COLOURS)]
@@ -791,12 +1278,12 @@ class TopicSharesDisplay(Display):
             ax.set_xticks(places, labels, parse_math=False, **style)
         elif shares.groups.dtype.kind in "iu" and len(places) < MANY:
             ax.set_xticks(places)
-        ax.set_ylim(bottom=0.0)
-        in_percent(ax.yaxis)
-        open_frame(ax, ylabel=f"share, with {100 * shares.confidence:g} % intervals")
+        if shares.measure == "share":
+            ax.set_ylim(bottom=0.0)
+        if shares.measure in MEASURES["identity"]:
+            in_percent(ax.yaxis)
+        open_frame(ax, ylabel=self._axis())
         ax.grid(axis="y", color=GREY, alpha=0.2)
-        self._draw_key(is_made)
-        return self
 
     def _draw_key(self, is_made):
         """Name the topics: beside the axes, or above lines in given axes."""
@@ -812,21 +1299,17 @@ class TopicSharesDisplay(Display):
     def _columns(self, topics, n_components):
         """Choose topics: given ones, or those whose shares differ most, by weight."""
         shares = self.shares
-        if topics is not None:
-            wanted = np.atleast_1d(topics).tolist()
-            place = {number: k for k, of in enumerate(shares.members) for number in of}
-            unknown = [number for number in wanted if number not in place]
-            if unknown:
-                raise ValueError(
-                    f"topics must be numbers among {shares.topics.tolist()[:10]}, got "
-                    f"{unknown[0]!r}."
-                )
-            return [place[number] for number in wanted]
-        least = min(2, shares.n_documents.max())  # one document tells little
-        means = np.where(shares.n_documents[:, None] >= least, shares.mean, np.nan)
-        spread = np.nan_to_num(np.nanmax(means, axis=0) - np.nanmin(means, axis=0))
-        chosen = largest(spread, n_components)
-        return chosen[np.argsort(-np.nanmean(means, axis=0)[chosen], kind="stable")]
+        if topics is None:
+            return shares._chosen(n_components)
+        wanted = np.atleast_1d(topics).tolist()
+        place = {number: k for k, of in enumerate(shares.members) for number in of}
+        unknown = [number for number in wanted if number not in place]
+        if unknown:
+            raise ValueError(
+                f"topics must be numbers among {shares.topics.tolist()[:10]}, got "
+                f"{unknown[0]!r}."
+            )
+        return [place[number] for number in wanted]
 
     def _name(self, k):
         """Return number, name and terms of topic k."""
@@ -838,6 +1321,8 @@ class TopicSharesDisplay(Display):
 
 def _spans(by):
     """Group many dates by month or year: labels, and the span of a label."""
+    if _covariates(by) is not None:
+        return by, ""
     by = list(by) if isinstance(by, Iterator) else by
     labels = check_labels(by, None, "by", "document")
     dates = labels.values()

@@ -111,6 +111,17 @@ def test_shares_are_drawn_from_their_posterior():
     assert drawn[20:].std() == pytest.approx(spread, abs=0.01)
 
 
+@pytest.mark.parametrize("start", [0.3, 6.0])
+def test_concentration_of_documents_is_learned(start):
+    """Of 200 documents of ten topics, 1.0; topics in other documents have another."""
+    X, phi, _ = planted(0, 200, 10, 40, (60, 200))
+    rng, prior = np.random.default_rng(0), np.full(10, start / 10)
+    documents = DocumentDraws(sp.csr_array(X))
+    assert documents.concentration(phi, prior, rng) == pytest.approx(1.0, rel=0.2)
+    mixed = DocumentDraws(sp.csr_array(X[:100] + X[100:]))
+    assert mixed.concentration(phi, prior, rng) > 1.5
+
+
 # -- other models ----------------------------------------------------------------------
 
 

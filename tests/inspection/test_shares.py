@@ -10,12 +10,13 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import gammaln, polygamma, xlogy
+from scipy.optimize import root
+from scipy.special import expit, gammaln, polygamma, xlogy
 from sklearn.decomposition import LatentDirichletAllocation
 
 from checks.corpora import topic_counts
 from checks.estimators import FIRST, each_class, fresh, gives_proportions, rows_of
-from skbnp import HDP, GibbsHDP, HierarchicalComponentAnalysis
+from skbnp import HDP, GibbsHDP, HierarchicalComponentAnalysis, StickBreakingHDP
 from skbnp.inspection import (
     TopicSharesDisplay,
     _shares,
@@ -183,8 +184,10 @@ def test_intervals_of_few_documents_are_those_of_students_t(n):
     """Of 2000 groups, the standard error of coverage is .007."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(n, 2000))
-    given = [values], np.ones(n), 400, rng, np.array([0.05, 0.95])
-    _, std, (low, high) = _shares._estimated(_shares._means, *given)
+    rows, ones = np.arange(n), np.ones(n)
+    given = [(rows, ones[:, None])], [values], ones, rows, 400, rng, "identity"
+    mean, draws, freedom, _ = _shares._estimated(*given)
+    ((std,), (low,), (high,)) = _shares._limits(mean, draws, freedom, 0.9)
     assert_allclose((std**2).mean(), 1.0 / n, rtol=0.1)
     assert 0.86 <= ((low <= 0.0) & (high >= 0.0)).mean() <= 0.93
 
@@ -295,7 +298,7 @@ def test_groups_of_one_document_have_no_interval(two_groups):
     [
         (np.zeros(5), "a label for each of 160 documents, got 5"),
         ("a", "a label for each .*document.*, got shape"),
-        (np.zeros((160, 2)), "got shape"),
+        (np.zeros((160, 2)), "do not determine each other"),
         (np.r_[0.0, np.nan, np.zeros(158)], "no missing labels, got 1, the first in"),
         ([None] + ["a"] * 159, "no missing labels"),
         ([np.nan] + ["a"] * 159, "no missing labels"),
@@ -400,3 +403,212 @@ def test_shares_print_in_a_line(two_groups):
     X, groups = two_groups
     hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
     assert repr(topic_shares(hdp, X, groups)).startswith("TopicShares(n_groups=")
+
+
+# -- differences, covariates, links, clusters, weights ---------------------------------
+
+
+@pytest.fixture(scope="module")
+def by_region(two_groups):
+    """A fit, documents, and three groups of them."""
+    X, groups = two_groups
+    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    return hdp, X, np.array(["east", "north", "west"])[groups]
+
+
+def test_differences_are_those_of_draws(by_region):
+    shares = topic_shares(*by_region)
+    found = shares.differences("north")
+    assert found.groups.tolist() == ["east - north", "west - north"]
+    assert found.measure == "difference of shares"
+    assert_allclose(found.mean, shares.mean[[0, 2]] - shares.mean[1])
+    error = np.hypot(shares.std[[0, 2]], shares.std[1])
+    assert_allclose(found.std, error, rtol=0.1)
+    assert (found.low < found.mean).all()
+    assert (found.mean < found.high).all()
+    rest = {"west": 1.0, "east": -0.5, "north": -0.5}
+    contrast = shares.contrasts({"west - rest": rest})
+    wanted = shares.mean[2] - shares.mean[:2].mean(axis=0)
+    assert_allclose(contrast.mean[0], wanted)
+    assert_array_equal(contrast.freedom, [shares.freedom.min()])
+    with pytest.raises(ValueError, match="groups must be among"):
+        shares.differences("south")
+    one = topic_shares(*by_region[:2], ["all"] * 160)
+    with pytest.raises(ValueError, match="two groups or more"):
+        one.differences()
+
+
+def test_a_group_of_one_document_takes_no_interval_from_the_others(by_region):
+    model, X, regions = by_region
+    regions = regions.copy()
+    regions[7] = "alone"
+    with pytest.warns(UserWarning, match="one document"):
+        shares = topic_shares(model, X, regions)
+    found = shares.differences("east")
+    assert np.isnan(found.low[0]).all()
+    assert not np.isnan(found.low[1:]).any()
+
+
+def regression(shares, design, weights, scores, mean):
+    """Coefficients of one topic and their sandwich errors, by general optimisation."""
+
+    def gradient(beta):
+        return design.T @ (weights * (shares - mean(design @ beta)))
+
+    result = root(gradient, np.zeros(design.shape[1]), tol=1e-12)
+    step = 1e-6 * np.eye(len(result.x))
+    hessian = [(gradient(result.x + e) - gradient(result.x - e)) / 2e-6 for e in step]
+    residual = weights * (shares - mean(design @ result.x))
+    score = scores @ (design * residual[:, None])
+    bread = np.linalg.inv(np.array(hessian))
+    return result.x, np.sqrt(np.diag(bread @ (score.T @ score) @ bread))
+
+
+MEAN_OF = {"identity": lambda eta: eta, "logit": expit, "log": np.exp}
+
+
+@pytest.mark.parametrize("link", MEAN_OF)
+@pytest.mark.parametrize("kind", ["documents", "clusters"])
+def test_coefficients_and_errors_are_those_of_a_general_optimiser(
+    link, kind, by_region, monkeypatch
+):
+    """Sandwich errors of clusters, with weights; years are solved for as well."""
+    model, X, regions = by_region
+    rng = np.random.default_rng(1)
+    year = 2000 + rng.integers(0, 9, 160)
+    frame = pd.DataFrame({"region": regions, "year": year})
+    weights, units = rng.uniform(0.5, 1.5, 160), np.arange(160)
+    if kind == "clusters":
+        units = rng.integers(0, 40, 160)
+    seen = {}
+
+    def watched(*given):
+        seen["shares"] = given[1][0]
+        return estimated(*given)
+
+    estimated = _shares._estimated
+    monkeypatch.setattr(_shares, "_estimated", watched)
+    given = {"link": link, "sample_weight": weights, "n_draws": 4000}
+    found = topic_shares(model, X, frame, clusters=units, **given)
+    assert found.groups.tolist() == [
+        *("Intercept", "region: north", "region: west", "year"),
+    ]
+    used = X.sum(axis=1) > 0
+    levels = [(regions == name)[used] for name in ("north", "west")]
+    design = np.column_stack([np.ones(used.sum()), *levels, year[used]])
+    centred = design - [0, 0, 0, 2004]
+    scores = (units[used] == np.unique(units[used])[:, None]).astype(float)
+    of = seen["shares"][:, 0], centred, weights[used], scores
+    beta, errors = regression(*of, MEAN_OF[link])
+    assert_allclose(found.mean[1:, 0], beta[1:], atol=1e-6)
+    # 4000 draws, and an information that is drawn as well.
+    assert_allclose(found.std[1:, 0], errors[1:], rtol=0.15)
+    assert found.freedom.tolist() == [len(scores) - 4] * 4
+
+
+def test_formulas_come_as_designs(by_region):
+    """Columns that sum to one need no intercept; interactions are products."""
+    model, X, regions = by_region
+    each = {name: (regions == name).astype(float) for name in np.unique(regions)}
+    groups, design = topic_shares(*by_region), topic_shares(model, X, each)
+    assert_allclose(design.mean, groups.mean)
+    assert_allclose(design.low, groups.low, atol=0.02)
+    time = np.arange(160) % 5
+    products = {"time": time, "product": time * each["west"]}
+    found = topic_shares(model, X, pl.DataFrame({"region": regions, **products}))
+    assert found.groups.tolist()[-2:] == ["time", "product"]
+    of_west = topic_shares(model, X[regions == "west"], time[regions == "west"])
+    assert_allclose(found.mean[-2:].sum(axis=0), of_west.slope, atol=0.01)
+    with pytest.raises(ValueError, match="do not determine each other"):
+        topic_shares(model, X, {"a": time, "b": 2 * time})
+
+
+def test_copied_documents_are_one_cluster(by_region):
+    """Twice the documents of each unit are no evidence more."""
+    model, X, regions = by_region
+    twice, units = np.r_[X, X], np.r_[np.arange(160), np.arange(160)]
+    once = topic_shares(model, X, regions)
+    naive = topic_shares(model, twice, np.r_[regions, regions])
+    clustered = topic_shares(model, twice, np.r_[regions, regions], clusters=units)
+    assert_allclose(clustered.std, once.std, rtol=0.15)
+    assert_allclose(naive.std, once.std / np.sqrt(2.0), rtol=0.15)
+    assert_array_equal(clustered.freedom, once.freedom)
+
+
+def test_weights_of_documents_are_those_of_the_population(by_region):
+    model, X, regions = by_region
+    weights = np.where(X[:, :5].sum(axis=1) > X[:, 5:].sum(axis=1), 3.0, 1.0)
+    weights[:10] = 0.0
+    found = topic_shares(model, X, regions, sample_weight=weights)
+    assert found.n_documents.sum() == 150
+    words, totals = X[:, :5].sum(axis=1), np.maximum(X.sum(axis=1), 1)
+    column = found.topics.tolist().index(
+        model.component_ids_[model.components_[:, 0].argmax()]
+    )
+    own = regions == "west"
+    wanted = np.average((words / totals)[own], weights=weights[own])
+    assert_allclose(found.mean[2, column], wanted, atol=0.02)
+    for bad in (-weights, weights[:5], np.zeros(160), np.full(160, np.nan)):
+        with pytest.raises(ValueError, match="sample_weight must have a weight"):
+            topic_shares(model, X, regions, sample_weight=bad)
+
+
+def test_a_topic_that_a_group_has_not_is_warned_of():
+    X = np.array([[9, 4, 0, 0], [5, 8, 0, 0], [0, 0, 8, 6], [0, 0, 4, 9]] * 9)
+    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    by = ["a", "a", "b", "b"] * 9
+    with pytest.warns(UserWarning, match="link='logit' has no finite estimate"):
+        topic_shares(hdp, X, by, link="logit")
+    with warnings.catch_warnings(action="error"):
+        topic_shares(hdp, X, ["a", "b", "b", "a"] * 9, link="logit")
+
+
+def test_table_is_markdown_and_the_forest_has_topics_on_the_axis(by_region):
+    shares = topic_shares(*by_region)
+    lines = str(shares).splitlines()
+    assert lines[0].startswith("| share (%), 90 % interval | east | north | west |")
+    cell = f"{100 * shares.mean[0, 0]:.1f} ({100 * shares.low[0, 0]:.1f} to "
+    assert cell in "\n".join(lines)
+    assert len(lines) == 4
+    differences = shares.differences()
+    for given, kind in ((shares, "forest"), (differences, "auto")):
+        display = TopicSharesDisplay(shares=given).plot(kind=kind)
+        assert len(display.ax_.get_yticks()) == 2
+        drawn = [line.get_xdata() for line in display.ax_.lines]
+        columns = [given.topics.tolist().index(of) for of in display.topics_]
+        assert any(np.array_equal(x, given.mean[-1, columns]) for x in drawn)
+    frame = pd.DataFrame({"region": by_region[2], "time": np.arange(160) % 5})
+    display = TopicSharesDisplay.from_estimator(*by_region[:2], frame)
+    names = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert names == ["region: north", "region: west", "time"]
+    plt.close("all")
+
+
+# -- topics that are joined ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [StickBreakingHDP, GibbsHDP])
+def test_topics_in_parts_are_joined_to_the_planted_ones(kind):
+    """Truncated fits have a topic in many parts, samples small ones besides.
+
+    Shares are near those that planted topics have in the same documents.
+    """
+    X, times, topics = planted(0, n_docs=150)
+    more = {"max_iter": 60, "thin": 5} if kind is GibbsHDP else {"max_components": 40}
+    model = kind(random_state=0, **more).fit(X)
+    shares = topic_shares(model, X, times < 5, n_draws=50)
+    apart = topic_shares(model, X, times < 5, n_draws=50, merge_similarity=1.0)
+    assert shares.mean.shape[1] == 4 < apart.mean.shape[1]
+    early = times < 5
+    words = sp.csr_array(X.astype(float))
+    tokens = _shares._by_group(topics, np.full(4, 0.5), words, early.astype(int))
+    wanted = _shares.shares_of_tokens(tokens)[0]
+    ids = model.component_ids_.tolist()
+    for truth, share in zip(topics, wanted.T, strict=True):
+        k = nearest(model, shares, truth)
+        parts = [ids.index(number) for number in shares.members[k]]
+        joint = model.components_[parts].sum(axis=0)
+        cosine = joint @ truth / np.linalg.norm(joint) / np.linalg.norm(truth)
+        assert cosine > 0.9
+        means = [share[~early].mean(), share[early].mean()]
+        assert_allclose(shares.mean[:, k], means, atol=0.03)
