@@ -120,29 +120,6 @@ def test_description_has_no_link_that_only_a_checkout_can_follow(setup):
     assert not RELATIVE.search(setup["long_description"]())
 
 
-def test_every_kernel_is_built_from_its_headers_alone(setup, tmp_path):
-    for path, text in {
-        "_a.pyx": 'cdef extern from "src/one.h" nogil:\n',
-        "_b.pyx": "from skbnp.kernels._a cimport x, y\n",
-        "_a.pxd": "from skbnp.kernels._c cimport (\n",
-        "_c.pxd": 'cdef extern from "src/two.h":\n',
-        "_c.pyx": 'cdef extern from "src/three.h":\n',
-        "src/one.h": "",
-        "src/two.h": '#include <math.h>\n#include "deep.h"\n',
-        "src/three.h": "",
-        "src/deep.h": '#include "two.h"\n',
-    }.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text)
-    result = {
-        name: {Path(path).stem for path in setup["headers_of"](name, tmp_path)}
-        for name in ("_a", "_b", "_c")
-    }
-    assert result["_a"] == {"one", "two", "deep"}
-    assert result["_b"] == {"two", "deep"}
-    assert result["_c"] == {"two", "three", "deep"}
-
-
 def test_every_header_belongs_to_a_kernel_and_every_kernel_is_built(setup):
     folder = Path("skbnp/kernels")
     taken = {path for name in setup["KERNELS"] for path in setup["headers_of"](name)}

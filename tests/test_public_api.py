@@ -117,12 +117,6 @@ def test_all_lists_the_public_names_in_order(module):
     assert importlib.import_module(module).__all__ == PUBLIC[module]
 
 
-@pytest.mark.parametrize("module", PUBLIC)
-def test_public_names_exist(module):
-    loaded = importlib.import_module(module)
-    assert all(hasattr(loaded, name) for name in PUBLIC[module])
-
-
 def test_every_module_imports_and_says_what_it_is():
     generated = "skbnp.kernels._memory_views"  # all of it by Cython
     for module in pkgutil.walk_packages(skbnp.__path__, "skbnp."):
@@ -150,11 +144,14 @@ def test_importing_needs_no_optional_library():
         "dask",
         "distributed",
         "Cython",
+        "arviz_stats",
     ]
     modules = [module for module in PUBLIC if module != "skbnp.dask"]
     code = (
         "import sys\n"
         f"for name in {blocked}: sys.modules[name] = None\n"
+        "import skbnp\n"
+        "skbnp.inspection.summary; skbnp.metrics.perplexity\n"
         f"for name in {modules}: __import__(name)\n"
         "try: import skbnp.dask\n"
         "except ImportError as error: assert 'skbnp[dask]' in str(error)\n"
@@ -170,15 +167,7 @@ def test_types_are_shipped():
     assert (files("skbnp") / "kernels" / "_hdp_local.pyi").is_file()
 
 
-def test_submodules_are_there_and_import_no_library_before_its_use(tmp_path):
-    code = (
-        "import skbnp; skbnp.inspection.summary; skbnp.metrics.perplexity;"
-        "skbnp.datasets.make_bars; skbnp.callbacks.HeldOutMonitor;"
-        "import sys; late = {'matplotlib', 'arviz_stats', 'dask'};"
-        "sys.exit(bool(late & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path)
-    assert done.returncode == 0
+def test_other_names_are_no_submodules():
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         skbnp.nonsense  # noqa: B018
 
@@ -206,7 +195,7 @@ def test_modules_are_imported_when_they_are_asked_for():
 
 @pytest.mark.parametrize(
     "module",
-    daily(2, ["skbnp.models.forms", "skbnp.callbacks", *PUBLIC, "skbnp.saving"]),
+    daily(1, ["skbnp.models.forms", "skbnp.callbacks", *PUBLIC, "skbnp.saving"]),
 )
 def test_each_module_can_be_the_first(module):
     subprocess.run([sys.executable, "-P", "-c", f"import {module}"], check=True)

@@ -21,10 +21,8 @@ from skbnp.inference.engine import (
     Learner,
     RunningAverage,
     StreamLearner,
-    learn,
 )
 from skbnp.inference.executor import Executor, commit
-from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import (
     BatchSchedule,
@@ -465,16 +463,8 @@ class NestedHDP(CountModel):
         flat = HDP(
             max_components=most, min_gain=self.min_gain, burstiness=self.burstiness
         )
-        result = flat._start(
-            flat._make_model(), counts, posterior.seed_entropy, counts.shape[0]
-        )
-        around = flat._around(result, counts, executor)
-        learner = flat._make_learner(result, around, False)
         monitor.report("start: learns topics without a tree")
-        trace = discarding("log_predictive")
-        trace.tol = flat.tol
-        learn(learner, trace, n_passes=flat.max_iter)
-        return result
+        return flat._learn_anew(counts, posterior.seed_entropy, executor, monitor)
 
     def _local_step(self, executor: Executor) -> DocumentLocalStep:
         step: Any = NestedStep
@@ -563,14 +553,7 @@ class NestedHDP(CountModel):
     def _fit_stream(self, posterior, documents, kept, executor, monitor) -> None:
         """Fit all documents of a stream and adopt the tree, with documents to keep."""
         n_docs = documents.shape[0]
-        fitted = self._start(posterior.model, documents, posterior.seed_entropy, n_docs)
-        fitted.max_components = posterior.max_components
-        self._find_start(fitted, documents, executor, monitor)
-        around = documents, self._local_step(executor)
-        trace = discarding("log_predictive")
-        trace.tol = self.tol
-        learner = self._make_learner(fitted, around, False)
-        learn(learner, trace, n_passes=self.max_iter)
+        fitted = self._learn_anew(documents, posterior.seed_entropy, executor, monitor)
         _prune(fitted)
         n_batches = n_docs / min(self._batch_size(documents), n_docs)
         fitted.step_origin = -self._n_updates_of(n_batches)

@@ -40,11 +40,17 @@ from skbnp.estimators._saved import (
     check_posterior,
     check_type,
 )
-from skbnp.inference.engine import PassLearner, RunningAverage, StreamLearner
+from skbnp.inference.engine import (
+    PassLearner,
+    RunningAverage,
+    StreamLearner,
+    learn,
+)
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.monitor import (
     Account,
     Monitor,
+    discarding,
     new_history,
     shown,
     thin,
@@ -196,6 +202,18 @@ class VariationalEstimator(
             learner, around = session.record.restored
             monitor.report(f"goes on after pass {monitor.n_passes}")
         return session.learn(learner, around, self.max_iter - monitor.n_passes)
+
+    def _learn_anew(self, rows, seed_entropy, executor, monitor) -> Any:
+        """Return the posterior of a fit of `rows` by itself; publishes nothing."""
+        posterior = self._start(self._make_model(), rows, seed_entropy, rows.shape[0])
+        if self._needs_start(posterior):
+            self._find_start(posterior, rows, executor, monitor)
+        around = self._around(posterior, rows, executor)
+        trace = discarding(posterior.model.criterion)
+        trace.tol = self.tol
+        learner = self._make_learner(posterior, around, False)
+        learn(learner, trace, n_passes=self.max_iter)
+        return posterior
 
     def _restored(self, rows, executor: Executor, account: Account, before: Any) -> Any:
         """Return the learner that a file has, and what it has of rows and threads."""

@@ -1,8 +1,6 @@
 """Workers in this process that fail as a script says, in milliseconds."""
 
-import os
 from concurrent.futures import Future
-from itertools import count
 from unittest import mock
 
 from dask.delayed import Delayed
@@ -11,10 +9,7 @@ from distributed import Client
 from skbnp.dask import _base, _shards
 from skbnp.dask._shards import Presence, Raised, Site
 
-__all__ = ["FAULTS", "ScriptedPool", "numbers_of_calls", "scripted_workers"]
-
-#: One of so many calls of a fit meets a fault of each kind; all do with 1.
-STEP = int(os.environ.get("SKBNP_TEST_CALL_STEP", "16"))
+__all__ = ["FAULTS", "ScriptedPool", "scripted_workers"]
 
 #: What may happen to the worker that is called.
 FAULTS = (
@@ -27,16 +22,6 @@ FAULTS = (
     "scheduler",
     "joined",
 )
-
-
-def numbers_of_calls(fault, shards_per_round):
-    """Return numbers of calls at which a fault is tried.
-
-    They are other ones for each kind and for each of two ways to make rounds, so that
-    no call meets two faults.
-    """
-    turn = 2 * FAULTS.index(fault) + (shards_per_round is not None)
-    return count(1 + turn % STEP, STEP)
 
 
 class ScriptedPool:

@@ -17,9 +17,7 @@ from checks.worker_pools import (
 from clusters.fits import CHUNKS, CORPUS, EPOCHS, X, assert_same_fit, chunked, fit_trees
 from clusters.fits import TREE_SETTINGS as SETTINGS
 from skbnp.dask import DependentTrees
-from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import _dependent_trees
-from skbnp.models.dependent_trees import updates
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,17 +54,6 @@ def test_trees_are_those_of_the_local_estimator():
     local = skbnp.DependentTrees(**settings | more).fit(rows)
     ours = DependentTrees(**settings | more).fit(rows)
     assert_allclose(ours.components_, local.components_, rtol=1e-12)
-
-
-@pytest.mark.long
-def test_planted_trees_are_found():
-    corpus = make_dependent_trees(600, random_state=0)
-    trees = DependentTrees(random_state=0, max_iter=8)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_dependent_trees, "n_clusters_for", updates.n_clusters_for)
-        trees.fit(chunked(corpus.data, (200,) * 3))
-    assert trees.n_components_ == 10
-    assert trees.score(corpus.data) > 20.0
 
 
 # Faults -------------------------------------------------------------------------------
@@ -132,10 +119,7 @@ def test_chunks_of_a_stream_are_learned():
     "labels",
     [
         CORPUS.epochs,
-        CORPUS.epochs[:, None],
-        list(CORPUS.epochs),
         pd.Series(CORPUS.epochs),
-        da.from_array(CORPUS.epochs, chunks=7),
         da.from_array(CORPUS.epochs[:, None], chunks=(50, 1)),
     ],
 )

@@ -1,7 +1,11 @@
 """What comes over a fit on workers, and ends it, changes no bit."""
 
 import pickle
-from itertools import count, cycle
+import re
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +14,6 @@ from checks.long import daily
 from checks.worker_pools import (
     FAULTS,
     ScriptedPool,
-    numbers_of_calls,
     scripted_workers,
 )
 from clusters.fits import (
@@ -49,27 +52,6 @@ def test_faults_change_no_bit(name, order):
     with scripted_workers(pool) as client:
         assert_same_fit(FITS[name](client=client), undisturbed(name))
     assert not pool.script
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize(
-    ("fault", "shards_per_round", "name"),
-    [
-        *zip(FAULTS, cycle([None, None, 1, 1]), cycle(["HDP", "HDP-mean-field"])),
-        *zip(FAULTS, cycle([None, 1]), cycle(["DependentTrees"])),
-    ],
-)
-def test_a_fault_at_any_call_changes_no_bit(fault, shards_per_round, name):
-    """Every other call meets one; in `test_shards` each call meets each."""
-    alone = undisturbed(name, shards_per_round=shards_per_round)
-    for number in numbers_of_calls(fault, shards_per_round):
-        pool = ScriptedPool(3, {number: fault})
-        with scripted_workers(pool) as client:
-            fit = FITS[name](shards_per_round=shards_per_round, client=client)
-        assert_same_fit(fit, alone)
-        if pool.script:
-            break
-    assert number > 50
 
 
 @pytest.mark.parametrize(
@@ -143,3 +125,34 @@ def test_saved_estimators_have_no_client(name):
     assert_same_fit(again, undisturbed(name))
     rows = COUNTS if name == "HDP" else X
     assert len(again.transform(rows)) == rows.shape[0]
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.weekly
+def test_the_example_of_the_guide_runs(tmp_path):
+    text = (ROOT / "doc" / "guide" / "cluster.rst").read_text()
+    block = re.search(r"\.\. code-block:: python\n\n((?:(?:   .*)?\n)+)", text)
+    lines = [line[3:] for line in block[1].splitlines()]
+    script = tmp_path / "example.py"
+    script.write_text("\n".join(lines))
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("0 (100.0 %)")
+    assert done.stdout.count("%") == 10  # nodes
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize(
+    ("name", "kind", "n_drivers"), [("DependentTrees", "wake", 1), ("HDP", "kill", 0)]
+)
+def test_lost_workers_and_drivers_change_no_bit(name, kind, n_drivers):
+    script = ROOT / "benchmarks" / "dask_faults.py"
+    command = [sys.executable, script, name, "--fits", "1", "--kinds", kind]
+    command += ["--drivers", str(n_drivers)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "False" not in done.stdout

@@ -101,19 +101,6 @@ def test_no_topic_starts_from_a_document_that_judges(monkeypatch):
     assert (topics[COUNTS.shape[1] :].sum(axis=1) > 0.0).sum() == 90
 
 
-@pytest.mark.weekly
-def test_fits_of_both_kinds_predict_alike():
-    """All bars are found, and no more. Scores of two fits differ by .003 (s.d.)."""
-    settings, gains = {"random_state": 0}, []
-    for seed in (1, 2):
-        X = make_bars(1000, random_state=seed).data
-        ours = HDP(30, **settings).fit(da.from_array(X[:800], chunks=(200, -1)))
-        local = skbnp.HDP(30, **settings).fit(X[:800])
-        gains.append(ours.score(X[800:]) - local.score(X[800:]))
-        assert ours.n_components_ == local.n_components_ == 20
-    assert abs(np.mean(gains)) < 0.006
-
-
 def test_what_needs_the_memory_of_documents_is_refused():
     with pytest.raises(ValueError, match="memoized"):
         HDP(learning_method="memoized").fit(COUNTS)

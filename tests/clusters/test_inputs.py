@@ -1,5 +1,7 @@
 """Rows in blocks of all kinds, read as one matrix each."""
 
+import inspect
+
 import dask.array as da
 import dask.bag as db
 import numpy as np
@@ -7,11 +9,16 @@ import pytest
 import scipy.sparse as sp
 from dask import delayed
 from numpy.testing import assert_array_equal
+from numpydoc.docscrape import NumpyDocString
+from numpydoc.validate import validate
 
+import skbnp
+import skbnp.dask
 from skbnp.dask import DependentTrees
-from skbnp.dask._base import LocalSession
+from skbnp.dask._base import LocalSession, ShardedMixin
 from skbnp.dask._inputs import blocks_of, computed, is_lazy, read_block
 from skbnp.datasets import make_dependent_trees
+from test_docstrings import CHECKED
 
 X = np.arange(24.0).reshape(8, 3) % 5
 LABELS = np.array([0, 0, 0, 1, 1, 1, 1, 2])
@@ -99,13 +106,6 @@ def test_files_are_read_by_name_and_by_pattern(tmp_path):
     assert read_all(names)[1] is None
 
 
-def test_files_hold_no_objects(tmp_path):
-    parts = vars_of(sp.csr_array(X)) | {"data": np.array([{}], dtype=object)}
-    np.savez(tmp_path / "bad.npz", **parts)
-    with pytest.raises(ValueError, match="allow_pickle"):
-        read_all([tmp_path / "bad.npz"] * 3)
-
-
 @pytest.mark.parametrize(
     ("rows", "epochs", "message"),
     [
@@ -167,3 +167,47 @@ def test_inputs_lead_to_the_same_trees(tmp_path):
 def vars_of(matrix):
     names = ("data", "indices", "indptr", "shape")
     return {name: getattr(matrix, name) for name in names} | {"format": b"csr"}
+
+
+#: What differs on a cluster, and has entries of its own.
+OWN = {
+    "HDP": {
+        "learning_method",
+        "split_merge",
+        "batch_size",
+        "total_samples",
+        "random_state",
+        "shards_per_round",
+        "n_iter_",
+    },
+    "DependentTrees": {
+        "structure_moves",
+        "batch_size",
+        "random_state",
+        "shards_per_round",
+    },
+}
+
+
+def entries(kind):
+    sections = NumpyDocString(inspect.cleandoc(kind.__doc__))
+    return {entry.name: entry for entry in sections["Parameters"]} | {
+        entry.name: entry for entry in sections["Attributes"]
+    }
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_entries_are_those_of_the_local_estimator_and_of_clusters(name):
+    kind, local = getattr(skbnp.dask, name), getattr(skbnp, name)
+    ours, theirs = entries(kind), entries(local) | entries(ShardedMixin)
+    same = [one for one in ours if one not in OWN[name]]
+    assert [ours[one] for one in same] == [theirs[one] for one in same]
+    assert all(ours[one] != theirs[one] for one in OWN[name])
+    documented = {word for one in ours for word in one.split(", ")}
+    assert set(inspect.signature(kind).parameters) <= documented
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_docstring_on_a_cluster_is_complete(name):
+    errors = validate(f"skbnp.dask.{name}")["errors"]
+    assert not [error for error in errors if error[0] in CHECKED]

@@ -71,10 +71,6 @@ def test_the_three_libraries_give_thousands_of_documents(corpus):
     }
 
 
-def test_every_document_has_text(corpus):
-    assert all(text.strip() for text in corpus.data)
-
-
 def test_every_document_is_the_docstring_of_its_name(corpus):
     for name, text in zip(corpus.names, corpus.data, strict=True):
         module, _, attribute = name.rpartition(".")
@@ -85,13 +81,10 @@ def test_every_document_is_the_docstring_of_its_name(corpus):
 @pytest.mark.parametrize(
     "name",
     [
-        "numpy.linalg.norm",
         "numpy.sin",
         "numpy.ndarray",
-        "scipy.special.gamma",
         "scipy.stats.norm",
         "scipy.stats.qmc.Sobol",
-        "sklearn.decomposition.LatentDirichletAllocation",
         "sklearn.metrics.pairwise.cosine_similarity",
     ],
 )
@@ -211,14 +204,10 @@ def test_second_load_reads_the_cache(few, tmp_path):
     "content",
     [
         b"",
-        b"not gzip",
         gzip.compress(b"[1, 2", mtime=0)[:-9],
-        gzip.compress(b"\x80", mtime=0),
         gzip.compress(b"no json", mtime=0),
         gzip.compress(b"[]", mtime=0),
-        gzip.compress(b"{}", mtime=0),
         gzip.compress(json.dumps({"numpy.sum": 1}).encode(), mtime=0),
-        gzip.compress(b"{}" * 50, mtime=0)[:12] + b"\xff" * 20,
     ],
 )
 def test_corrupt_cache_is_rebuilt(few, tmp_path, content):

@@ -102,12 +102,6 @@ def test_parameter_outside_its_domain_is_refused_by_name(make, name, value):
 # Bars
 
 
-def test_bars_have_the_shapes_of_the_paper(bars):
-    assert bars.data.shape == (2000, 100)
-    assert bars.topic_word_distr.shape == (20, 100)
-    assert bars.doc_topic_distr.shape == (2000, 20)
-
-
 def test_first_bars_are_rows_and_last_are_columns():
     topics = make_bars(n_samples=1, side=4, random_state=0).topic_word_distr
     grid = (topics > 0).reshape(8, 4, 4)
@@ -129,13 +123,6 @@ def test_bars_proportions_have_the_moments_of_the_dirichlet(bars):
 
 
 # The hierarchical Dirichlet process
-
-
-def test_hdp_truth_has_one_entry_per_topic(hdp):
-    assert hdp.topic_word_distr.shape == (hdp.n_components, 50)
-    assert hdp.topic_weights.shape == (hdp.n_components,)
-    assert hdp.doc_topic_distr.shape == (2000, hdp.n_components)
-    assert hdp.doc_topic_counts.shape == (2000, hdp.n_components)
 
 
 def test_hdp_topic_counts_add_up_to_the_tokens_of_each_document(hdp):
@@ -170,32 +157,6 @@ def test_hdp_proportions_have_the_moments_of_the_dirichlet_process(corpus, reque
         assert abs(z_score(shares**2 - beta * (1 + beta) / 2)) < 5
 
 
-@pytest.mark.long
-def test_hdp_pairs_of_tokens_share_topics_as_often_as_the_model_says():
-    # P(same topic) = 1 / (1 + gamma) for tokens of two documents: E sum_k beta_k^2.
-    # In one document first 1 / (1 + alpha) from its own process, else as above.
-    gamma, alpha, rng = 3.0, 0.5, np.random.RandomState(0)
-    across, within = [], []
-    for _ in range(3000):
-        corpus = make_hdp(
-            2,
-            n_features=2,
-            n_words=8,
-            corpus_concentration=gamma,
-            doc_concentration=alpha,
-            random_state=rng,
-        )
-        first, second = corpus.doc_topic_counts
-        if first.sum() and second.sum():
-            across.append(first @ second / first.sum() / second.sum())
-        if first.sum() > 1:
-            pairs = first.sum() * (first.sum() - 1)
-            within.append(first @ (first - 1) / pairs)
-    same = 1 / (1 + gamma)
-    assert abs(z_score(np.array(across) - same)) < 5
-    assert abs(z_score(np.array(within) - (1 + alpha * same) / (1 + alpha))) < 5
-
-
 def test_sticks_are_broken_by_beta_shares():
     topics = _Topics(1, 1.0, 4.0, None)
     shares, rng = [], np.random.RandomState(0)
@@ -206,11 +167,13 @@ def test_sticks_are_broken_by_beta_shares():
     assert stats.kstest(shares, stats.beta(1, 4).cdf).pvalue > 1e-6
 
 
-def test_hdp_topics_have_the_second_moment_of_the_dirichlet():
+@pytest.mark.parametrize(
+    ("make", "topics"),
+    [(make_hdp, {"n_components": 500}), (make_tree, {"branching": (499,)})],
+)
+def test_topics_have_the_second_moment_of_the_dirichlet(make, topics):
     # E sum_w phi_w^2 = (eta + 1) / (V eta + 1).
-    corpus = make_hdp(
-        1, n_features=50, n_components=500, topic_word_prior=0.2, random_state=0
-    )
+    corpus = make(1, n_features=50, topic_word_prior=0.2, random_state=0, **topics)
     moments = (corpus.topic_word_distr**2).sum(axis=1)
     assert abs(z_score(moments - 1.2 / 11)) < 5
 
@@ -229,9 +192,7 @@ def test_tree_truth_has_one_entry_per_node_or_level(tree):
 @pytest.mark.parametrize(
     ("branching", "parent"),
     [
-        ((), [-1]),
         ((3,), [-1, 0, 0, 0]),
-        ((1, 1), [-1, 0, 1]),
         ([2, 1, 2], [-1, 0, 1, 2, 2, 0, 5, 6, 6]),
         (np.array([2, 3]), [-1, 0, 1, 1, 1, 0, 5, 5, 5]),
     ],
@@ -263,15 +224,6 @@ def test_level_proportions_have_the_moments_of_the_dirichlet(tree):
     for share, a in zip(tree.level_proportions.T, (2, 4, 10), strict=True):
         assert abs(z_score(share - a / 16)) < 5
         assert abs(z_score(share**2 - a * (a + 1) / (16 * 17))) < 5
-
-
-def test_tree_topics_have_the_second_moment_of_the_dirichlet():
-    # E sum_w W_w^2 = (eta + 1) / (V eta + 1).
-    corpus = make_tree(
-        1, n_features=50, branching=(499,), topic_word_prior=0.2, random_state=0
-    )
-    moments = (corpus.topic_word_distr**2).sum(axis=1)
-    assert abs(z_score(moments - 1.2 / 11)) < 5
 
 
 def test_tree_words_follow_the_topics_on_the_path(tree):

@@ -281,35 +281,6 @@ def test_a_topic_that_was_born_merged_and_ended_leaves_a_consistent_log(seed):
 # Memos --------------------------------------------------------------------------------
 
 
-def test_memos_share_no_array_with_the_posterior(seed):
-    one = learner(np.random.default_rng(seed))
-    list(passes(one, 3))
-    held = list(arrays(one.cache.memos))
-    assert len(held) > 10
-    for array in arrays(
-        (one.posterior.state, one.posterior.global_stats, one.posterior.ids)
-    ):
-        assert not any(np.shares_memory(array, other) for other in held)
-
-
-def arrays(value, seen=None):
-    """Every ndarray within."""
-    seen = set() if seen is None else seen
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    if isinstance(value, np.ndarray):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from arrays(item, seen)
-    else:
-        slots = [vars(kind).get("__slots__", ()) for kind in type(value).__mro__]
-        held = [getattr(value, name) for names in slots for name in names]
-        for item in [*held, *getattr(value, "__dict__", {}).values()]:
-            yield from arrays(item, seen)
-
-
 def test_an_edit_of_memos_leaves_the_old_ones(seed):
     """Who holds an old list of memos holds an old state."""
     one = learner(np.random.default_rng(seed), moves=None)

@@ -116,11 +116,9 @@ def test_absent_terms_are_left_out_with_a_warning_if_they_are_many():
     ("given", "error", "says"),
     [
         ({"X": np.ones((3, 4))}, ValueError, "X has 4 columns"),
-        ({"X": -np.ones((3, 2))}, ValueError, "Negative values"),
         ({"X": np.zeros((3, 2))}, ValueError, "must have a document with tokens"),
         ({"X": np.ones((3, 2)), "window": 5}, TypeError, "must be lists of tokens"),
         ({"X": [["a", "b"]]}, ValueError, "feature_names must name the columns"),
-        ({"topics": [["a", "b"]]}, ValueError, "feature_names must name the columns"),
         ({"topics": -np.eye(2)}, ValueError, "topics must not be negative"),
         ({"measure": "c_uci"}, ValueError, "measure"),
         ({"n_terms": 1}, ValueError, "n_terms"),

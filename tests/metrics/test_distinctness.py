@@ -39,13 +39,6 @@ def test_exclusivity_is_the_mean_frex(phi, weight):
     assert_allclose(topic_exclusivity(counts, n_terms=6, weight=weight), result)
 
 
-def test_topics_of_their_own_words_are_the_most_exclusive(phi):
-    own = np.kron(np.eye(4), np.linspace(1, 2, 10))
-    mixed = 0.5 * own + 0.5 * own.mean(axis=0)
-    assert (topic_exclusivity(own) > topic_exclusivity(np.tile(phi[0], (4, 1)))).all()
-    assert topic_exclusivity(own).mean() > topic_exclusivity(mixed).mean() - 1e-12
-
-
 def test_exclusivity_needs_probabilities():
     with pytest.raises(TypeError, match="got lists of terms"):
         topic_exclusivity([["sun", "rain"]])

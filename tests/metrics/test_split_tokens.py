@@ -64,7 +64,7 @@ def test_parts_sum_to_the_counts_exactly(X):
 # Sizes --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("observed", [0.01, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.99])
+@pytest.mark.parametrize("observed", [0.01, 0.5, 0.8, 0.99])
 def test_number_of_held_tokens_is_the_rounded_and_clipped_share(observed):
     lengths = np.arange(61)
     X = np.stack([lengths - lengths // 3, lengths // 3], axis=1)
@@ -118,10 +118,8 @@ def with_stored_zeros_and_unsorted(X):
     "convert",
     [
         np.float32,
-        np.float64,
         np.asfortranarray,
         np.ndarray.tolist,
-        sp.csr_matrix,
         sp.csc_array,
         sp.coo_array,
         with_stored_zeros_and_unsorted,
@@ -186,28 +184,17 @@ def held(random_state):
     return split_tokens(counts_with_every_kind_of_row(), random_state=random_state)[1]
 
 
-def assert_equal(left, right):
-    np.testing.assert_array_equal(left.toarray(), right.toarray())
-
-
-def test_same_seed_gives_the_same_split():
-    assert_equal(held(5), held(5))
-
-
-def test_other_seed_gives_another_split():
-    assert (held(5) != held(6)).nnz > 0
-
-
-def test_int_leaves_the_global_random_state_alone():
+def test_split_is_that_of_its_seed():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    held(0)
+    assert (held(5) != held(5)).nnz == 0
+    assert (held(5) != held(6)).nnz > 0
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
 # Errors -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("observed", [0, 1, 0.0, 1.0, -0.2, 1.5, np.nan, np.inf])
+@pytest.mark.parametrize("observed", [0, 1.0, -0.2, np.nan])
 def test_share_outside_the_open_unit_interval_is_refused(observed):
     with pytest.raises(ValueError, match="observed must be inside"):
         split_tokens([[3, 4]], observed=observed)

@@ -155,8 +155,3 @@ def test_remove_leaves_weight_to_topics_not_represented(seed):
     assert_allclose(state.weights[-1], weights[[1, 4, 6]].sum(), **NEAR)
     assert_array_equal(global_stats.tables, tables[left])
     assert_array_equal(global_stats.topic_words.dense(), words[:, left])
-
-
-# Against the exact posterior ----------------------------------------------------------
-
-N_FEATURES, ETA = 4, 0.3

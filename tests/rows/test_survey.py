@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
-from sklearn.preprocessing import StandardScaler, maxabs_scale, normalize
+from sklearn.preprocessing import StandardScaler, normalize
 
 from checks.corpora import topic_counts
 from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey
@@ -22,7 +22,6 @@ def survey(X):
     ("transform", "form"),
     [
         (np.log1p, "np.log1p(x)"),
-        (lambda x: np.log1p(x).astype(np.float32), "np.log1p(x)"),
         (lambda x: np.log1p(x / LENGTHS * 1e4), "np.log1p(x)"),
         (lambda x: np.log2(1.0 + x), "np.log2(1 + x)"),
         (lambda x: np.log10(1.0 + x), "np.log10(1 + x)"),
@@ -39,7 +38,6 @@ def test_transformed_counts_are_known_by_what_undoes_it(transform, form):
     [
         lambda x: x,
         lambda x: 100.0 * x / LENGTHS,
-        lambda x: np.round(100.0 * x / LENGTHS, 2),
         lambda x: 1e6 * x[:, :15] / LENGTHS,  # some columns of counts per million
         lambda x: x / 4.0,  # means of four
         lambda x: x * np.linspace(1.1, 3.0, len(x))[:, None],  # weighted documents
@@ -66,16 +64,12 @@ def scaled_columns(x):
     [
         (lambda x: 100.0 * TfidfTransformer().fit_transform(x), "tf-idf"),
         (lambda x: TfidfTransformer(smooth_idf=False).fit_transform(x), "tf-idf"),
-        (lambda x: TfidfTransformer(norm=None).fit_transform(x), "tf-idf"),
         (lambda x: TfidfTransformer(norm="l1").fit_transform(x), "tf-idf"),
         (lambda x: TfidfTransformer(sublinear_tf=True).fit_transform(x), LOG),
         (lambda x: 2.5 * np.log1p(x), LOG1P),
         (lambda x: scaled_columns(np.log1p(x)), LOG1P),
-        (lambda x: 10.0 * maxabs_scale(np.log1p(x)), LOG1P),
-        (lambda x: 100.0 * normalize(np.log1p(x)), LOG1P),
         (lambda x: 100.0 * normalize(np.log1p(x), "l1"), LOG1P),
         (scaled_columns, ""),  # words that are weighted
-        (lambda x: 100.0 * normalize(x), ""),
         (lambda x: 100.0 * normalize(x, "l1"), ""),
     ],
 )

@@ -88,11 +88,8 @@ def test_a_tree_publishes_its_rows():
     ("parent", "weight", "message"),
     [
         ([], [], "a value for each node"),
-        ([-1, 0], [1.0], "a value for each node"),
         ([0, 0], [1.0, 1.0], "-1 at row 0"),
-        ([-1, -1], [1.0, 1.0], "a row before"),
         ([-1, 2, 0], [1.0, 1.0, 1.0], "a row before"),
-        ([-1, 1], [1.0, 1.0], "a row before"),
     ],
 )
 def test_what_is_no_tree_is_refused(parent, weight, message):

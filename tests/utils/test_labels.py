@@ -31,26 +31,18 @@ def ordered(labels, categories=MONTHS):
     ("given", "kinds"),
     [
         ([2, 1, 2], [1, 2]),
-        (np.array([[2], [1], [2]]), [1, 2]),
         (pd.DataFrame({"year": [2, 1, 2]}), [1, 2]),
-        (pl.DataFrame({"year": [2, 1, 2]}), [1, 2]),
-        (pd.Series([2, 1, 2], dtype="Int64"), [1, 2]),
         (np.array([2, 1, 2], dtype=object), [1, 2]),
         (np.array([1e30, 10**25, 1e30], dtype=object), None),
         (da.from_array(np.array([2, 1, 2])), [1, 2]),
         (pd.PeriodIndex(["2001-03", "2001-02", "2001-03"], freq="M"), None),
-        (pd.Series(pd.PeriodIndex(["2001Q4", "2001Q1", "2001Q4"], freq="Q")), None),
-        ([pd.Period("2002"), pd.Period("2001"), pd.Period("2002")], ["2001", "2002"]),
         (ordered(["mar", "feb", "mar"]), ["feb", "mar"]),
-        (pd.Series(ordered(["feb", "jan", "feb"])), ["jan", "feb"]),
         (pd.Categorical(["10", "9", "10"]), ["9", "10"]),
         (pl.Series(["feb", "jan", "feb"], dtype=pl.Enum(MONTHS)), ["jan", "feb"]),
-        (pd.cut([15, 5, 15], [-10, 10, 20]), ["(-10, 10]", "(10, 20]"]),
         (
             pd.IntervalIndex.from_tuples([(0, 1), (-1, 0), (0, 1)]),
             ["(-1, 0]", "(0, 1]"],
         ),
-        (["10", "9", "10"], ["9", "10"]),
         (np.array(["10", "9", "10"], np.dtypes.StringDType()), ["9", "10"]),
         (pd.Series(["week 10", "week 9", "week 10"]), ["week 9", "week 10"]),
         (pl.Series(["2001-10", "2001-09", "2001-10"]), ["2001-09", "2001-10"]),
@@ -87,10 +79,8 @@ def test_dates_are_one_label_whatever_their_type():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (pd.Series([1, None]), "missing"),
         (pd.array([1, None], dtype="Int64"), "missing"),
         (["a", None], "missing"),
-        (ordered(["jan", None]), "missing"),
         (pd.PeriodIndex(["2001", "NaT"], freq="Y"), "missing"),
         (np.ma.masked_array([1, 2], [False, True]), "missing"),
         ([0, "a"], "all of one kind, got int, str"),
@@ -98,6 +88,7 @@ def test_dates_are_one_label_whatever_their_type():
         ([pd.Period("2001"), pd.Period("2001-01")], "one frequency"),
         (np.zeros((2, 2)), r"got shape \(2, 2\)"),
         ([1, 2, 3], "each of 2 rows"),
+        ([10**20, 10**20 + 1], r"2\*\*63"),
     ],
 )
 def test_what_has_no_order_is_refused(given, message):
@@ -109,15 +100,11 @@ def test_what_has_no_order_is_refused(given, message):
     ("texts", "is_evident"),
     [
         (["9", "10", "11"], True),
-        (["-2", "-1.5", "3e1"], True),
-        (["week 9", "week 10"], True),
-        (["2001-09-30", "2001-10-01"], True),
         (["2001Q4", "2002Q1"], True),
         (["1990s", "2000s"], True),
         (["2001-2002", "2002-2003"], True),
         (["1.5", "1.25"], False),  # numbers, or versions
         (["jan", "feb"], False),
-        (["jan 2001", "feb 2001"], False),
         (["Q1 2001", "Q2 2000"], False),
         (["01/02/2003", "02/01/2001"], False),
     ],
@@ -217,8 +204,9 @@ def test_labels_given_as_y_are_named():
             warn_if_y_is_labels(y, None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for y, epochs in (([1, 2], 0), (None, None), ([1, 1], None), ([], None)):
-            warn_if_y_is_labels(y, epochs)
+        warn_if_y_is_labels([1, 2], 0)
+        for y in (None, [1, 1], [], ["a", "b"], [0.5, 1.5], [True, False]):
+            warn_if_y_is_labels(y, None)
 
 
 @pytest.mark.parametrize(
@@ -237,34 +225,10 @@ def test_years_of_two_digits_and_late_ones_are_not_evident(texts):
 
 
 @pytest.mark.parametrize(
-    "texts",
-    [
-        ("200", "1,000", "30,000"),
-        ("week 09", "week 10"),
-        ("2001-09", "2001-10"),
-        ("20011231", "20020101"),
-        ("9", "10", "11"),
-    ],
+    "texts", [("200", "1,000", "30,000"), ("20011231", "20020101")]
 )
 def test_numbers_in_texts_are_evident(texts):
     with warnings.catch_warnings(action="error"):
         labels = check_labels(list(texts[::-1]), len(texts))
         check_after(labels.distinct, labels.order)
     assert labels.distinct == list(texts)
-
-
-def test_integers_that_are_no_numbers_of_numpy_are_refused():
-    with pytest.raises(ValueError, match=r"2\*\*63"):
-        check_labels([10**20, 10**20 + 1], 2)
-
-
-@pytest.mark.parametrize("y", [["a", "b"], [0.5, 1.5], [True, False]])
-def test_classes_and_targets_are_not_taken_for_labels_of_time(y):
-    with warnings.catch_warnings(action="error"):
-        warn_if_y_is_labels(y, None)
-
-
-@pytest.mark.parametrize("y", [[2001, 2002], ["2001", "2002"], [1.0, 2.0]])
-def test_years_passed_as_y_are_named(y):
-    with pytest.warns(UserWarning, match=r"epochs=.*set_score_request"):
-        warn_if_y_is_labels(y, None)

@@ -49,11 +49,6 @@ def state(seed):
     return random_state(np.random.default_rng(seed))
 
 
-@pytest.fixture
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(frame, "BLOCK", 7)
-
-
 def say(state, X, model=MODEL, executor=SERIAL):
     memo = update_local(paths(model, state), state.tree, X, model.frame, executor)
     return memo, sums(memo, X, state.tree, model.frame, executor)
@@ -107,41 +102,3 @@ def test_coordinates_are_least_squares_on_the_best_path(state, rows):
         fit = np.linalg.lstsq(state.loadings[path].T, rest, rcond=None)[0]
         assert_allclose(own[: len(path)], fit, rtol=1e-7)
         assert_array_equal(own[len(path) :], 0.0)
-
-
-# Awkward data -------------------------------------------------------------------------
-
-
-def two_planes(rng, n=200, n_features=8):
-    loadings = rng.normal(size=(2, 3, n_features)) * 3.0
-    loadings[1, 0] = loadings[0, 0]
-    own = loadings[rng.integers(2, size=n)]
-    X = np.einsum("il,ilj->ij", rng.normal(size=(n, 3)), own)
-    return X + 0.3 * rng.normal(size=X.shape)
-
-
-def awkward(name, rng):
-    X = two_planes(rng)
-    if name == "constant columns":
-        X[:, [1, 4]] = 7.0
-    elif name == "duplicated rows":
-        X = np.repeat(X[:20], 15, axis=0)
-    elif name == "equal rows":
-        X = np.repeat(X[:1], 30, axis=0)
-    elif name == "zeros":
-        X[:] = 0.0
-    elif name == "fewer rows than levels":
-        X = X[:2]
-    elif name == "one row":
-        X = X[:1]
-    elif name == "fewer columns than levels":
-        X = X[:, :2]
-    elif name == "one column":
-        X = X[:, :1]
-    elif name == "huge":
-        X = 1e8 * X
-    elif name == "tiny":
-        X = 1e-8 * X
-    elif name == "without noise":
-        X = X[:, :1] * np.ones(8)
-    return X

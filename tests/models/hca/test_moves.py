@@ -218,39 +218,6 @@ def test_a_gain_is_the_difference_of_two_full_objectives(settled):
     assert kinds == {"split", "prune", "merge", "reattach"}
 
 
-@pytest.mark.long
-def test_bounds_of_accepted_moves_are_those_of_all_rows(drawn):
-    """Totals are the sums of all memos, the log is of the tree, no bound falls."""
-    X = drawn.data
-    learner = begin(X)
-    monitor = Monitor(new_history(), tol=1e-5)
-    bounds = []
-    for _ in range(12):
-        learner.one_pass(monitor)
-        posterior = learner.posterior
-        model, state, global_stats = (
-            posterior.model,
-            posterior.state,
-            posterior.global_stats,
-        )
-        fresh = sums(learner.cache.memo, X, state.tree, model.frame, SERIAL)
-        for name in Stats.__slots__:
-            held = getattr(fresh, name)
-            atol = 1e-9 * max(np.abs(held).max(), 1.0)
-            assert_allclose(getattr(global_stats, name), held, rtol=1e-9, atol=atol)
-        bounds.append(model.bound(state, global_stats))
-        assert_array_equal(posterior.ids, state.tree.ids)
-    assert len(posterior.lineage) > 10
-    alive = set(posterior.lineage[0].children)
-    for _, kind, parents, children in posterior.lineage[1:]:
-        assert set(parents) <= alive, kind
-        if kind != "split":
-            alive -= set(parents)
-        alive |= set(children)
-    assert alive == set(posterior.ids.tolist())
-    assert np.diff(bounds).min() > -1e-9 * abs(bounds[-1])
-
-
 # Groups by means ----------------------------------------------------------------------
 
 
