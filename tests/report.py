@@ -24,55 +24,6 @@ PACKAGE = ROOT / "skbnp"
 
 # -- names of the glossary -------------------------------------------------------------
 
-#: Names that are not used again, and the names of the glossary in their place.
-REPLACED = {
-    "found": "the noun: result, proposal, prediction",
-    "said": "local_stats, assignments: the quantity, not who has it",
-    "told": "reindexed, message: the operation",
-    "world": "state of a sampler, or a Broadcast",
-    "heirs": "merged_into",
-    "heir": "target of a merge",
-    "visitor": "local_step",
-    "recall": "initial_local",
-    "absorb": "stochastic_update",
-    "stale": "init_fraction",
-    "blurred": "mean_weight_fraction",
-    "apart": "pairs_on_hold",
-    "bear": "propose_births",
-    "carried": "take_nodes",
-    "by_rule": "ignores_bound",
-    "holdings": "document_weights",
-    "settle": "coordinate_ascent",
-    "settling": "is_exact_pass",
-    "draw_entropy": "draw_seed_entropy: an entropy is a term of the bound",
-    "notice": "propose_late_topics",
-    "young": "provisional",
-    "surprises": "outliers",
-    "Surprises": "Outliers",
-    "World": "Broadcast",
-    "Visitor": "LocalStep",
-    "Said": "ShardStats",
-    "Found": "LocalResult",
-    "Holdings": "DocumentWeights",
-    "Held": "BlockDescription, BlockWeights: what is counted",
-    "Memory": "StatisticsCache",
-    "DocumentVisitor": "DocumentLocalStep",
-    "PathVisitor": "PathLocalStep",
-    "RowVisitor": "RowLocalStep",
-    "_bring_back": "_revive_nodes",
-    "_deliver": "_apply_births",
-    "_hand_over": "reassign_history",
-    "followed": "reindexed, updated: the operation",
-    "held_by": "of_topics",
-    "reading_of": "variational_state_of",
-    "recalled": "sum_cached",
-    "tell_numbers": "send_new_ids",
-    "Sight": "EpochGlobals",
-    "_let_rival_win": "_learn_rival",
-    "_settled": "_ending_at",
-    "_staying": "_places_to_keep",
-}
-
 
 def _names(path):
     """Yield identifiers of a file, and the lines where they stand."""
@@ -81,14 +32,6 @@ def _names(path):
             name = getattr(node, field, None)
             if isinstance(name, str):
                 yield name, getattr(node, "lineno", 0)
-
-
-def replaced_names():
-    """Names that the glossary replaces."""
-    for path in sorted([*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
-        for name, line in _names(path):
-            if name in REPLACED:
-                yield f"{path.relative_to(ROOT)}:{line}: {name}: {REPLACED[name]}"
 
 
 def unknown_names():
@@ -252,7 +195,6 @@ def entries_in_several_wordings():
 def main():
     """Print all lists."""
     for make in (
-        replaced_names,
         unknown_names,
         hard_pages,
         commands_that_nothing_runs,

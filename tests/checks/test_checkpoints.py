@@ -4,8 +4,6 @@ import copy
 import errno
 import json
 import os
-import subprocess
-import sys
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -41,7 +39,6 @@ from skbnp.inspection import report
 from skbnp.utils.archive import Archive, text_of, write_archive, written
 from skbnp.utils.plain import to_plain
 
-RUNNER = Path(__file__).with_name("kill_runner.py")
 N_PASSES = 6
 
 
@@ -148,33 +145,6 @@ def test_trees_over_epochs_go_on_amid_any_epoch(n_passes, counts, tmp_path):
         skbnp.load(path).fit(counts, epochs=labels[::-1])
     loaded = skbnp.load(path).fit(counts, epochs=labels)
     assert_same(learned(whole), learned(loaded))
-
-
-# -- processes that end ----------------------------------------------------------------
-
-
-def check_survives_kills(n_kills, *names):
-    done = subprocess.run(
-        [sys.executable, str(RUNNER), str(n_kills), *names],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.returncode == 0, done.stderr
-    for name, seen in json.loads(done.stdout.splitlines()[-1]).items():
-        assert seen["n_killed"] == n_kills, name
-        assert seen["n_resumed"] > 0, name
-        assert seen["found"] == [], name
-
-
-kills = pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be forked")
-
-
-@kills
-@pytest.mark.weekly
-def test_fits_that_are_killed_at_twenty_moments_go_on():
-    names = "HDP-online", "HDP-memoized", "HDP-batch", "GibbsHDP", "NestedCRP"
-    check_survives_kills(20, *names)
 
 
 # -- other fits, and damage ------------------------------------------------------------
@@ -440,13 +410,6 @@ def test_members_that_overlap_are_refused_before_they_are_read(tmp_path):
     assert path.stat().st_size < 2**21
     with pytest.raises(ValueError, match="its members overlap"):
         skbnp.load(path)
-
-
-def test_an_end_between_two_names_leaves_the_file_before(tmp_path, monkeypatch):
-    hdp, path = HDP(4, max_iter=6, random_state=0), tmp_path / "fit"
-    break_off(clone(hdp), bars(), path, 2)
-    path.replace(path.with_name("fit.previous"))
-    assert skbnp.load(path).n_iter_ == 2
 
 
 def test_a_file_that_is_gone_is_missed(tmp_path):

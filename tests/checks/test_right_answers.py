@@ -90,9 +90,7 @@ def test_chunk_without_tokens_teaches_nothing(estimator, counts):
 SMALL = {
     "one-document": np.array([[3.0, 0.0, 1.0, 2.0]]),
     "one-word-type": np.array([[3.0], [1.0], [0.0], [7.0]]),
-    "one-word-type-used": np.array([[0.0, 3.0, 0.0], [0.0, 5.0, 0.0]]),
     "one-token": np.array([[0.0, 1.0, 0.0]]),
-    "one-token-one-word": np.array([[1.0]]),
     "one-token-per-document": np.eye(6),
     "two-documents-for-four-topics": np.array([[3.0, 0.0, 1.0], [0.0, 4.0, 1.0]]),
     "identical-documents": np.ones((7, 5)),

@@ -1,7 +1,6 @@
 """Dependent trees: what they learn epoch by epoch, and what they say of rows."""
 
 import copy
-from datetime import date
 
 import numpy as np
 import pytest
@@ -163,19 +162,6 @@ def test_chunks_of_an_epoch_add_up(drawn):
 
 
 @pytest.mark.long
-def test_limits_and_fixed_values_hold(drawn):
-    X, epochs = small(drawn)
-    for limit in (1, 2, 5):
-        trees = DependentTrees(limit, random_state=0).fit(X, epochs=epochs)
-        assert max(r.tree.n_nodes for r in trees.epochs_.values()) <= limit
-        assert np.isfinite(trees.score(X, epochs=epochs))
-    trees = DependentTrees(vmf_concentration=90.0, prior_concentration=30.0)
-    trees.fit(X, epochs=epochs)
-    assert trees.vmf_concentration_ == 90.0
-    assert trees.prior_concentration_ == 30.0
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("weight", daily(1, [4.0, 1.0]))
 def test_past_weight_is_learned(weight):
     """From one in the second epoch; a number that is given stays."""
@@ -198,17 +184,6 @@ def test_too_few_passes_are_told(drawn):
     X, epochs = small(drawn)
     with pytest.warns(ConvergenceWarning, match=r"2 epochs \(0, 1\).*max_iter"):
         DependentTrees(max_iter=2).fit(X[epochs < 2], epochs=epochs[epochs < 2])
-
-
-@pytest.mark.long
-def test_no_topic_emerges_in_quiet_epochs():
-    """Ten of the fifty epochs that the benchmark has."""
-    corpus = make_dependent_trees(
-        100, n_epochs=10, prior_concentration=1000.0, random_state=1
-    )
-    trees = DependentTrees(random_state=0).fit(corpus.data, epochs=corpus.epochs)
-    first = set(trees.epochs_[0].component_ids.tolist())
-    assert set(trees.component_ids_.tolist()) <= first
 
 
 # What is said of rows -----------------------------------------------------------------
@@ -324,46 +299,6 @@ def test_epochs_without_documents(drawn):
     assert_allclose(nothing.score_samples(np.eye(5)), 0.0, atol=1e-2)
     nothing.partial_fit(X[:, :5], epochs=1)
     assert np.isfinite(nothing.score(X[:, :5]))
-
-
-def test_labels_of_any_kind(drawn):
-    X, epochs = small(drawn, 15)
-    numbers = quick().fit(X, epochs=epochs)
-    texts = clone(numbers).fit(X, epochs=[f"in {1990 + t}" for t in epochs])
-    dates = clone(numbers).fit(
-        X, epochs=np.datetime64("1990", "Y") + epochs.astype("m8[Y]")
-    )
-    days = [date(1990 + int(t), 1, 1) for t in epochs]
-    objects = clone(numbers).fit(X, epochs=days)
-    assert list(texts.epochs_) == [f"in {1990 + t}" for t in range(4)]
-    assert next(iter(dates.epochs_)) == np.datetime64("1990")
-    assert list(objects.epochs_) == [np.datetime64(f"{1990 + t}") for t in range(4)]
-    for other in (texts, dates, objects):
-        assert_array_equal(other.components_, numbers.components_)
-    assert_array_equal(
-        dates.score_samples(X[:3], epochs=np.datetime64("1990", "Y")),
-        numbers.score_samples(X[:3], epochs=0),
-    )
-
-
-@pytest.mark.parametrize(
-    ("epochs", "message"),
-    [
-        ([0, 1], "one label, or have a label for each of 240 rows"),
-        (np.full(240, np.nan), "missing"),
-        ([None] * 240, "missing"),
-        (np.zeros(240, "m8[D]"), "numbers, texts, dates or periods"),
-        ([0, "a"] * 120, "all of one kind, got int, str"),
-        ([date(1990, 1, 1), "a"] * 120, "all of one kind, got date, str"),
-        (np.zeros((240, 2)), "one label"),
-    ],
-)
-def test_bad_labels_are_refused(epochs, message, drawn):
-    X, _ = small(drawn)
-    trees = DependentTrees(max_iter=1)
-    with pytest.raises(ValueError, match=message):
-        trees.fit(X, epochs=epochs)
-    assert not hasattr(trees, "n_features_in_")
 
 
 def test_epochs_that_lie_behind_are_refused(fitted, drawn):

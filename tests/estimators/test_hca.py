@@ -340,33 +340,3 @@ def test_streams_find_the_tree():
     assert adjusted_rand_score(drawn.target, hca.apply(drawn.data)) > 0.9
     batch = HierarchicalComponentAnalysis(random_state=0).fit(drawn.data)
     assert hca.score(drawn.data) > batch.score(drawn.data) - 1.0
-
-
-# The paper's digits -------------------------------------------------------------------
-
-#: Levels: nodes of the paper, then train and test errors to stay below.
-TABLE_2 = {
-    2: (9, 585.0, 610.0),
-    3: (14, 465.0, 495.0),
-    4: (18, 400.0, 435.0),
-    5: (22, 350.0, 385.0),
-}
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize("max_depth", [2, 5])
-def test_digits_of_the_paper_are_reconstructed(max_depth, seed, data_folder):
-    """Table 2 of Wang and Blei (2009), at their numbers of nodes.
-
-    `benchmarks/papers/wang2009.py` has all depths and five seeds: each is below these
-    errors.
-    """
-    digits = np.load(data_folder / "optdigits.npz")
-    limit, *most = TABLE_2[max_depth]
-    hca = HierarchicalComponentAnalysis(
-        max_depth, max_components=limit, random_state=seed
-    ).fit(digits["X_train"])
-    assert hca.n_components_ <= limit
-    for X, largest in zip((digits["X_train"], digits["X_test"]), most, strict=True):
-        rest = X - hca.inverse_transform(hca.transform(X))
-        assert np.sum(rest**2, axis=1).mean() <= largest

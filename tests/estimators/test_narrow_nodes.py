@@ -2,7 +2,6 @@
 
 import warnings
 
-import dask.array as da
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -64,13 +63,6 @@ def test_copies_are_named(trees):
     (message,) = messages_of(clone(trees), np.vstack([X, X]))
     assert "50% of the rows" in message
     assert "Drop duplicates" in message
-
-
-def test_copies_elsewhere_are_named_by_the_concentration():
-    X = make_dependent_trees(100, random_state=0).data
-    twice = da.from_array(np.vstack([X, X]), chunks=(50, -1))
-    (message,) = messages_of(skbnp.dask.DependentTrees(random_state=0), twice)
-    assert "rows of X may be copies" in message
 
 
 def test_no_false_alarm_on_topics_of_long_rows():

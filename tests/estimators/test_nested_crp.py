@@ -17,7 +17,6 @@ from skbnp.datasets import make_tree
 from skbnp.estimators import TreeMoves
 from skbnp.inference.executor import Executor
 from skbnp.metrics import fold_in_score
-from skbnp.models.nested_crp import moves as tree_online
 from skbnp.models.nested_crp.model import path_globals
 
 #: Priors of the corpus, nearly.
@@ -204,22 +203,6 @@ def test_bound_of_the_training_data_is_that_of_the_fit(method, docs, model):
 
 
 @pytest.mark.long
-def test_online_fit_grows_a_tree_that_misses_branches(docs, monkeypatch):
-    """By some of the documents."""
-    monkeypatch.setattr(tree_online, "MOST_DOCS", 20)
-    start = NestedCRP(max_components=3, **(QUICK | {"max_iter": 1})).fit(docs)
-    crp = start.set_params(
-        warm_start=True, learning_method="online", max_components=None, max_iter=4
-    )
-    crp.fit(docs)
-    assert crp.tree_.leaves.size > 2
-    assert {"birth", "split"} & {entry.kind for entry in crp.lineage_[1:]}
-    fixed = QUICK | {"structure_moves": False}
-    crp = NestedCRP(learning_method="online", **fixed).fit(docs)
-    assert [entry.kind for entry in crp.lineage_] == ["init"]
-
-
-@pytest.mark.long
 def test_single_path_of_short_documents_names_the_cure():
     """A prior of 80 words at the levels leaves nothing for five."""
     drawn = make_tree(150, n_words=5, branching=(3,), random_state=0)
@@ -286,29 +269,6 @@ def test_stream_grows_branches_for_what_is_new():
     assert {entry.kind for entry in crp.lineage_[1:]} & {"birth", "split"}
     assert adjusted_rand_score(corpus.target, crp.apply(X)) > 0.9
     assert crp.score(X) > still.score(X) + 0.05
-
-
-@pytest.mark.long
-def test_moves_of_a_stream_keep_its_mass_and_what_is_old(corpus):
-    """A chunk of a new leaf weighs as much as its step says, whatever moves."""
-    offset = 500.0
-    X, leaf = sp.csr_array(corpus.data.astype(float)), corpus.target
-    new = np.flatnonzero(leaf == leaf[0])
-    old = np.flatnonzero(leaf != leaf[0])
-    settings = {"learning_offset": offset, "total_samples": 1000, **PRIORS}
-    crp = NestedCRP(init="sequential", **settings).fit(X[old[:150]])
-    still = copy_of(crp).set_params(structure_moves=False).partial_fit(X[new])
-    before = crp._posterior
-    rho = (offset + before.n_steps + 1) ** -0.6
-    lineage = list(crp.lineage_)
-    crp.partial_fit(X[new])
-    assert len(new) >= 20
-    assert len(crp.lineage_) > len(lineage)
-    mass = (1 - rho) * before.global_stats.stub_masses.sum() + rho * 1000
-    assert crp._posterior.global_stats.stub_masses.sum() == pytest.approx(
-        mass, rel=1e-9
-    )
-    assert crp.score(X[old[150:]]) > still.score(X[old[150:]]) - 0.05
 
 
 # -- starts ----------------------------------------------------------------------------

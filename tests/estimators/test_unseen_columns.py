@@ -1,8 +1,5 @@
 """Columns that no document has shown cost nothing and change nothing but the prior."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -180,41 +177,3 @@ def test_trees_with_columns_for_all_words_are_the_same(name, monkeypatch):
     for name in ("transform", "score", "elbo"):
         one, other = (getattr(fit, name)(more) for fit in (seen, whole))
         assert_allclose(one, other, rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("fits", daily(1, ["TOPICS", "STREAM_OF_TREES", "TREES"]))
-def test_hashed_words_take_little_memory(fits):
-    """Peak above the imports, MB; a table of all columns would take 2.4 GB."""
-    code = HASHED.format(fits=FITS[fits])
-    took = float(subprocess.check_output([sys.executable, "-P", "-c", code]))
-    assert took < 100.0
-
-
-FITS = {
-    "TOPICS": """(
-    HDP(random_state=0).partial_fit(X),
-    HDP(variational_family="mean_field", random_state=0).partial_fit(X),
-    HDP(max_iter=20, random_state=0).fit(X),
-    StickBreakingHDP(max_iter=2, random_state=0).fit(X),
-)""",
-    "STREAM_OF_TREES": "(NestedCRP(init='sequential', random_state=0).partial_fit(X),)",
-    "TREES": "(NestedCRP(random_state=0).fit(X),)",
-}
-HASHED = """
-import resource
-import numpy as np
-import scipy.sparse as sp
-from skbnp import HDP, NestedCRP, StickBreakingHDP
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-rng, V = np.random.default_rng(0), 2**20
-words = rng.choice(V, 2000)[rng.zipf(1.3, 1200) % 2000]
-X = sp.csr_array((np.ones(1200), (np.repeat(np.arange(100), 12), words)), (100, V))
-before = peak()
-for model in {fits}:
-    model.transform(X)
-    model.score(X)
-    model.elbo(X)
-print(peak() - before)
-"""

@@ -284,15 +284,6 @@ def test_the_heaviest_are_shown_with_their_ancestors(split, n_components):
     assert display.n_hidden == len(set(heaviest) - set(display.ids_))
 
 
-def test_a_family_is_shown(split):
-    hdp, _ = split
-    child = hdp.lineage_[1].children[1]
-    display = LineageDisplay.from_estimator(hdp, ids=[child])
-    family = ancestors(hdp.lineage_, [child]) | descendants(hdp.lineage_, [child])
-    assert set(display.ids_) == family
-    assert child in family
-
-
 def test_terms_over_time_are_those_of_the_monitor(split):
     hdp, monitor = split
     display = LineageDisplay.from_estimator(hdp, terms=monitor, n_terms=3)
@@ -373,17 +364,6 @@ def test_terms_over_time_are_those_of_the_chain_that_is_shown(gibbs):
     }
     recorded = {(step, name) for name, r in display.terms.items() for step, _ in r}
     assert recorded == expected
-
-
-def test_hundreds_of_births_at_once_show_the_heaviest():
-    log = [Lineage(0, "init", (), (0, 1))]
-    log += [Lineage(1, "birth", (), tuple(range(2, 402)))]
-    log += [Lineage(2, "prune", tuple(range(2, 102)), ())]
-    assert ancestors(log, [0, 300]) == {0, 300}
-    assert descendants(log, [0, 300]) == {0, 300}
-    display = show(log, ids=[0, 300])
-    row = {name: y for y, name in enumerate(display.ids_)}
-    assert markers(display) == {("o", 1, row[300])}
 
 
 @pytest.mark.parametrize("ids", [[], 3, [0.5], "0", [[0]]])

@@ -133,46 +133,25 @@ def test_products_after_moves_are_those_of_the_new_state(records, seed):
     assert_allclose(result.past[:, :-1], pasts_of(new) @ new.means.T, atol=1e-6)
 
 
-def test_products_are_those_of_the_present_state():
-    """They are kept while it stays, and made anew where as many nodes have moved."""
-    state, stats, _, _ = at_optimum(np.random.default_rng(0))
-    learner, edits = learner_of(state, stats), structure.TreeEdits(EpochMoves())
-    posterior = learner.posterior
-    first, gains = (
-        edits._products.of(learner.posterior),
-        edits._products.past_gains(learner.posterior),
-    )
-    assert edits._products.of(learner.posterior) is first
-    assert edits._products.past_gains(learner.posterior) is gains
-    posterior.state, _ = replay(state, stats, PRIORS, [CYCLE])
-    result, (_, fresh) = (
-        edits._products.of(learner.posterior),
-        gains_of(posterior.state),
-    )
-    expected = Products.of(posterior.state, PRIORS)
-    assert_allclose(result.means, expected.means, rtol=1e-12, atol=1e-14)
-    assert_allclose(result.past, expected.past, rtol=1e-12, atol=1e-14)
-    assert not np.allclose(result.past, first.past)
-    assert_allclose(
-        edits._products.past_gains(learner.posterior), fresh, rtol=1e-9, atol=1e-8
-    )
-    assert not np.allclose(fresh, gains)
-
-
-def test_gains_of_leaves_are_the_full_difference(seed):
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_gains_of_leaves_are_the_full_difference(has_ended, seed):
     """What children say to a node bends with its past, which leaves do not have."""
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    if has_ended:
+        state = with_ended(state)
+        assert state.past_ids[state.ended].tolist() == [9]
     _, gains = gains_of(state)
-    everywhere = np.arange(7)
+    rows = [*state.past, *state.ended]
+    assert gains.shape == (7, len(rows)) == (7, 7 + has_ended)
     before = direction_bound(state, stats, PRIORS)
-    for node in np.setdiff1d(everywhere, TREE.parent):
-        for past in range(7):
+    for node in np.setdiff1d(np.arange(7), TREE.parent):
+        for column, row in enumerate(rows):
             pasts = state.past.copy()
-            pasts[node] = state.past[past]
+            pasts[node] = row
             new = replace(state, past=pasts)
             new = update_nodes(new, stats, PRIORS, TREE.ids[[node]])
             after = direction_bound(new, stats, PRIORS)
-            assert_allclose(gains[node, past], after - before, atol=2e-3)
+            assert_allclose(gains[node, column], after - before, atol=2e-3)
 
 
 def test_pasts_in_wrong_hands_are_found(seed):
@@ -259,25 +238,6 @@ def with_ended(state, name=9):
     return replace(state, past_ids=ids, tree=Tree(state.ids, state.tree.depth, 10))
 
 
-def test_gains_by_pasts_of_nodes_that_have_ended_are_the_full_difference(seed):
-    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    state = with_ended(state)
-    (row,) = state.ended
-    assert state.past_ids[row] == 9
-    _, gains = gains_of(state)
-    assert gains.shape == (7, 8)
-    assert_array_equal(gains[:, :7], gains_of(replace(state, past_ids=TREE.ids))[1])
-    everywhere = np.arange(7)
-    before = direction_bound(state, stats, PRIORS)
-    for node in np.setdiff1d(everywhere, TREE.parent):
-        pasts = state.past.copy()
-        pasts[node] = row
-        new = replace(state, past=pasts)
-        new = update_nodes(new, stats, PRIORS, TREE.ids[[node]])
-        after = direction_bound(new, stats, PRIORS)
-        assert_allclose(gains[node, 7], after - before, atol=2e-3)
-
-
 def test_a_node_that_has_ended_comes_back_as_the_one_that_was_born_instead(seed):
     state, stats, memo, X = at_optimum(np.random.default_rng(seed))
     state = with_ended(state)
@@ -353,13 +313,6 @@ def test_ends_of_topics_that_have_rows_need_evidence():
         assert merges._evidence_of_end(state, *given) == needed
     proposal = merges.MergeProposal(Merge(1, 2), "target", 2.0, 3.0)
     assert proposal.least == 5.0
-
-
-def test_without_a_past_nothing_is_proposed():
-    state, _, _, _ = at_optimum(np.random.default_rng(0))
-    state = state.without_past()
-    assert len(state.places_with_past) == 0
-    assert propose_exchanges(*gains_of(state)) == []
 
 
 def test_a_topic_that_pauses_does_not_end(seed):

@@ -16,7 +16,7 @@ from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import NO_MOVES, BatchSchedule, Part, even_limits
 from skbnp.inference.shards import LocalShards
 from skbnp.inference.trials import WAIT, Rejections
-from skbnp.models.dependent_trees import attachments, merges, structure
+from skbnp.models.dependent_trees import attachments, merges
 from skbnp.models.dependent_trees.attachments import (
     N_UPDATES,
     attachment_gains,
@@ -528,17 +528,6 @@ def test_parents_are_reviewed_after_the_tree_has_changed(gain, seed, monkeypatch
         assert len(looks) == (n_looks if gain == 0.0 else 0)
         other = from_plain(to_plain(edits))
         assert other._is_reviewed == (gain == 0.0 and not made)
-
-
-def test_rejections_of_each_kind_are_resumed():
-    edits = TreeEdits(EpochMoves())
-    for number, kind in enumerate(structure.KINDS):
-        edits._rejections[kind].add((number, 7), n_passes=number)
-    other = from_plain(to_plain(edits))
-    for number, kind in enumerate(structure.KINDS):
-        for key in range(len(structure.KINDS)):
-            waits = not other._rejections[kind].is_over((key, 7), number)
-            assert waits == (key == number)
 
 
 def test_reversals_put_a_tree_right_that_hangs_on_a_wrong_node(seed):
