@@ -63,7 +63,14 @@ class Documents:
         return data_digest(self.session)
 
 
-@parameters_of(LocalHDP, without=("emerged_component_ids_",))
+#: Attributes that fits on a cluster do not have.
+ABSENT = (
+    *("emerged_component_ids_", "groups_", "group_weights_"),
+    *("group_concentration_", "factor_weights_"),
+)
+
+
+@parameters_of(LocalHDP, without=ABSENT)
 class HDP(ShardedMixin, LocalHDP):
     """Hierarchical Dirichlet process topic model of documents that stay where they are.
 
@@ -135,7 +142,7 @@ class HDP(ShardedMixin, LocalHDP):
     # -- learning ---------------------------------------------------------------------
 
     def fit(  # type: ignore[override]
-        self, X: MatrixLike, y: object = None
+        self, X: MatrixLike, y: object = None, *, groups: None = None
     ) -> Self:
         """Learn topics from all documents.
 
@@ -149,6 +156,8 @@ class HDP(ShardedMixin, LocalHDP):
             pattern, which workers read. An array or a sparse matrix is one block.
         y : None
             Ignored, but handed on to callbacks.
+        groups : None
+            Labels of documents are refused: `skbnp.HDP` learns groups.
 
         Returns
         -------
@@ -160,10 +169,17 @@ class HDP(ShardedMixin, LocalHDP):
         ------
         ValueError
             If `X` has negative, infinite or missing values, no rows or no columns, a
-            parameter is outside its range, or a checkpoint is of another fit.
+            parameter is outside its range, there are `groups`, or a checkpoint is of
+            another fit.
         WorkersLostError
             If there has been no worker for `timeout` seconds.
         """
+        if groups is not None:
+            raise ValueError(
+                "groups are learned by skbnp.HDP alone, from documents in one process: "
+                "skbnp.HDP(init=hdp, split_merge=False).fit(X, groups=labels) goes on "
+                "from the topics of this estimator, by documents that have labels."
+            )
         with self._with_checkpoints():
             return super().fit(X, y)
 

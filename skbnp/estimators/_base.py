@@ -371,8 +371,8 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
         ) -> tuple[Any, np.ndarray, np.ndarray]:
             """Infer expected counts of topics in documents, (n_docs, K).
 
-            Returns these, the prior of proportions, (K,), and the columns in user
-            order.
+            Returns these, the prior of proportions, (K,) or (n_docs, K), and the
+            columns in user order.
             """
             ...
 
@@ -399,8 +399,13 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
             no tokens. A document without tokens gets the corpus-level weights. float32
             if `X` is, otherwise float64.
         """
-        X_counts, dtype = self._check_counts(X, "transform")
-        counts, prior, columns = self._doc_topics(X_counts)
+        counts, dtype = self._check_counts(X, "transform")
+        return self._proportions(*self._doc_topics(counts), dtype)
+
+    def _proportions(
+        self, counts: Any, prior: np.ndarray, columns: np.ndarray, dtype: np.dtype
+    ) -> np.ndarray:
+        """Expected proportions from the results of `_doc_topics`."""
         if not self.sparse_output:
             distr = counts.toarray()
             distr += prior
@@ -410,13 +415,14 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
         n_tokens = np.asarray(counts.sum(axis=1)).ravel()
         empty = np.flatnonzero(n_tokens <= 0.0)
         at, topics = counts.nonzero()
-        values = (counts.data[counts.data != 0.0] + prior[topics]) / (
-            n_tokens[at] + prior.sum()
-        )
-        k, number = len(columns), np.empty(len(prior), dtype=np.intp)
+        prior = np.broadcast_to(prior, counts.shape)
+        values = (counts.data[counts.data != 0.0] + prior[at, topics]) / (
+            n_tokens + prior.sum(axis=1)
+        )[at]
+        k, number = len(columns), np.empty(counts.shape[1], dtype=np.intp)
         number[columns] = np.arange(k)
-        of_prior = np.tile(prior[columns] / prior.sum(), len(empty))
-        values = np.concatenate([values, of_prior])
+        of_prior = prior[empty] / prior[empty].sum(axis=1, keepdims=True)
+        values = np.concatenate([values, of_prior[:, columns].ravel()])
         at = np.concatenate([at, np.repeat(empty, k)])
         topics = np.concatenate([number[topics], np.tile(np.arange(k), len(empty))])
         shape = counts.shape[0], k

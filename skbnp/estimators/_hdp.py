@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
@@ -25,13 +27,15 @@ from skbnp.inference import engine, protocols
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, Moves
+from skbnp.metrics._held_out import score_completion
 from skbnp.models.hdp import stream_trials
 from skbnp.models.hdp.births import EndUnused, LearnBurstiness, blur, suit_burstiness_to
 from skbnp.models.hdp.burstiness import (
     NO_BURSTINESS,
 )
 from skbnp.models.hdp.cross_fit import OF_ALL_FITS, CrossFittedTrials, hold_out_each
-from skbnp.models.hdp.fold_in import fold_in_posterior, score_documents
+from skbnp.models.hdp.fold_in import Seated, fold_in_posterior, score_documents
+from skbnp.models.hdp.groups import Groups, doc_priors, learn_groups
 from skbnp.models.hdp.held_out import has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.local import CollapsedStep, DocumentStep
@@ -56,10 +60,18 @@ from skbnp.models.hdp.posterior import (
 from skbnp.models.hdp.stream_trials import propose_late_topics
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.arrays import with_columns
+from skbnp.utils.labels import NEW, Factors, check_groups
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import Unlimited
-from skbnp.utils.typing import Ints, MatrixLike
-from skbnp.utils.validation import Interval, Options, StrOptions, check_is_fitted
+from skbnp.utils.typing import Array, Ints, MatrixLike
+from skbnp.utils.validation import (
+    Interval,
+    Options,
+    StrOptions,
+    check_copies,
+    check_is_fitted,
+    fit_context,
+)
 from skbnp.utils.warnings import warn_caller
 
 #: Moves of `split_merge=True`.
@@ -196,6 +208,17 @@ class HDP(VariationalTopicModel):
     n_components_gains_ : dict of int to float
         Held-out gain over one topic, nats per token, of the numbers of topics that
         trials compared, if topics have a price (`min_gain`); empty after edits.
+    groups_ : ndarray of shape (n_groups,)
+        Labels of groups, if `fit` had some, in their order. Of several factors a dict
+        of these by name, like the next two attributes.
+    group_weights_ : ndarray of shape (n_groups, n_components_)
+        Topic weights of each group; the rest to one as in `topic_weights_`, which all
+        have if groups predict no better.
+    group_concentration_ : float
+        Concentration of the weights of groups around those of the corpus.
+    factor_weights_ : ndarray of shape (1 + n_factors,)
+        Shares of the corpus and of the groups of each factor in the prior of a
+        document. One and zeros if groups predict no better than the corpus.
     emerged_component_ids_ : ndarray of int
         Ids of topics that `partial_fit` began for documents predicted badly, in order.
     component_ids_ : ndarray of shape (n_components_,)
@@ -345,6 +368,139 @@ class HDP(VariationalTopicModel):
 
     # -- learning ---------------------------------------------------------------------
 
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Learn topics from all documents, then what groups of these use.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts, or other non-negative weights; rows are documents.
+        y : None
+            Ignored, but handed on to callbacks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all. Fractions raise ValueError: a row is in a
+            minibatch, or held out, as a whole.
+        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+            Labels of the documents, such as journals, and of further factors, such as
+            years; columns of a frame are factors by name. None, nan or NA is a missing
+            one. Each group has topic weights of its own, learned given the topics, and
+            in `transform` and `score` they are the prior of its documents if held-out
+            documents are predicted better by them, by two standard errors. Topics do
+            not depend on labels.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
+            complete update.
+
+        Raises
+        ------
+        ValueError
+            If `X` has negative, infinite or missing values, no rows or no columns,
+            `groups` has not one label for each row in each factor, or
+            `variational_family` is "mean_field" and there are `groups`, or a parameter
+            is outside its range.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If different documents are too few to tell how many topics there are.
+        UserWarning
+            If values are no counts or multiples of these, or a column is no word but a
+            number of the row, a total, or most of all tokens.
+        """
+        further = self._further(X, sample_weight, groups, in_fit=True)
+        return self._fit(X, y, further, sample_weight=sample_weight)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from a chunk of a stream: one online update per `batch_size` documents.
+
+        The first call fixes the vocabulary of matrices. Columns of data frames go by
+        their names: new ones extend the topics, absent ones are zeros. A failed call
+        leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of the chunk; rows are documents.
+        y : None
+            Ignored, but handed on to callbacks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all. Fractions raise ValueError: a row is in a
+            minibatch, or held out, as a whole.
+        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+            Labels of the documents as in `fit`, by the same factors in all calls; new
+            labels are new groups. A chunk without labels leaves groups as they are.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If `X` has negative, infinite or missing values, no rows or no columns,
+            without names another number of columns than before, or none of the names,
+            or if `groups` are not as in `fit` or have other factors than before.
+        """
+        further = self._further(X, sample_weight, groups)
+        return self._partial_fit(X, y, further, sample_weight=sample_weight)
+
+    def _further(self, X, sample_weight, groups, *, in_fit=False):
+        """Return what learns groups of documents after a call, or None."""
+        factors = self._check_groups(X, groups, in_fit=in_fit)
+        if factors is None:
+            return None
+
+        def further() -> None:
+            counts, _ = self._check_counts(X, "fit")
+            rows = np.arange(counts.shape[0])
+            if sample_weight is not None:
+                rows = rows[check_copies(sample_weight, counts)]
+            rows = rows[np.diff(counts.indptr)[rows] > 0]
+            posterior = self._posterior
+            given = posterior, factors.taken(rows), counts[rows], self.learning_decay
+            with Executor(self.n_jobs) as executor:
+                posterior.groups = learn_groups(posterior.groups, *given, executor)
+
+        return further
+
+    def _check_groups(self, X, groups, *, in_fit=False) -> Factors | None:
+        """Check labels of documents; in a stream, that their factors are the same."""
+        if groups is None:
+            return None
+        if self.variational_family != "collapsed":
+            raise ValueError(
+                'groups needs variational_family="collapsed", got '
+                f"{self.variational_family!r}. topic_shares(..., by=labels) compares "
+                "groups under any fit."
+            )
+        n_docs = X.shape[0] if hasattr(X, "shape") else len(X)
+        factors, posterior = check_groups(groups, n_docs), vars(self).get("_posterior")
+        if posterior is not None and posterior.groups is not None and not in_fit:
+            factors.columns_of(posterior.groups.names)
+        return factors
+
     @property
     def _plan(self) -> Plan:
         """What the parameters ask of a fit."""
@@ -396,12 +552,40 @@ class HDP(VariationalTopicModel):
             return super()._infer_counts(posterior, counts, executor)
         return fold_in_posterior(posterior, counts, executor).doc_topic
 
+    def _doc_topics(self, counts):
+        result = self._seat_in_groups(counts, None)
+        if result is None:
+            return super()._doc_topics(counts)
+        seated, priors = result
+        return seated.doc_topic, priors[:, :-1], self._posterior.rows
+
+    def _seat_in_groups(
+        self, counts: sp.csr_array, factors: Factors | None
+    ) -> tuple[Seated, Array] | None:
+        """Infer topics of documents in groups, and their priors (n_docs, K + 1).
+
+        None if there are no groups that predict better than the corpus.
+        """
+        posterior = self._posterior
+        groups = posterior.groups
+        if groups is None or not groups.are_kept:
+            return None
+        with Executor(self.n_jobs) as executor:
+            priors = doc_priors(groups, posterior, factors, counts, executor)
+            return fold_in_posterior(posterior, counts, executor, priors), priors
+
     def _expected_uses(self, counts):
-        result, uses = super()._expected_uses(counts)
-        if self._plan.is_collapsed and self._posterior.state.burstiness is not None:
+        in_groups, posterior = self._seat_in_groups(counts, None), self._posterior
+        has_tables = posterior.state.burstiness is not None
+        if not self._plan.is_collapsed or (in_groups is None and not has_tables):
+            return super()._expected_uses(counts)
+        if in_groups is None:
             with Executor(self.n_jobs) as executor:
-                uses = fold_in_posterior(self._posterior, counts, executor).tables
-        return result, uses
+                seated = fold_in_posterior(posterior, counts, executor)
+        else:
+            seated, _ = in_groups
+        uses = seated.tables if has_tables else counts.data
+        return seated.doc_topic[:, posterior.rows], uses
 
     def _start(self, model, counts, seed_entropy, n_docs):
         """Return the start from documents that are not held out."""
@@ -461,6 +645,7 @@ class HDP(VariationalTopicModel):
         if posterior.max_components < self._posterior.max_components:
             posterior.trials = None  # of more topics than may be
         if in_fit:
+            posterior.groups = None
             posterior.reservoir = None  # a fit learns what was held out
             posterior.outliers = posterior.trials = posterior.missed = None
         return posterior
@@ -899,6 +1084,171 @@ class HDP(VariationalTopicModel):
     @property
     def _prediction_state(self):
         return self._posterior.state.for_prediction
+
+    def transform(
+        self, X: MatrixLike, *, groups: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Infer the topic proportions of documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+            Labels of the documents as in `fit`, if that had some. A missing one is
+            inferred from the document, and one that `fit` did not have stands for the
+            corpus.
+
+        Returns
+        -------
+        doc_topic_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
+            Expected proportions; rows sum to one, the mass of topics not represented
+            left out, and with `sparse_output` that of topics of which the document has
+            no tokens. A document without tokens gets the weights of its groups, or the
+            corpus-level ones. float32 if `X` is, otherwise float64.
+        """
+        counts, dtype = self._check_counts(X, "transform")
+        factors = self._check_known_groups(X, groups)
+        result = self._seat_in_groups(counts, factors)
+        if result is None:
+            return super().transform(X)
+        seated, priors = result
+        given = seated.doc_topic, priors[:, :-1], self._posterior.rows
+        return self._proportions(*given, dtype)
+
+    def fit_transform(  # type: ignore[override]
+        self,
+        X: MatrixLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> np.ndarray:
+        """Learn from all documents, and infer their topic proportions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+        y : None
+            Ignored, but handed on to callbacks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            As in `fit`.
+        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+            Labels of the documents, for both.
+
+        Returns
+        -------
+        doc_topic_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
+            What `transform` returns.
+        """
+        self.fit(X, y, sample_weight, groups=groups)
+        return self.transform(X, groups=groups)
+
+    def score(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        *,
+        repeats: bool = True,
+        groups: ArrayLike | None = None,
+    ) -> float:
+        """Mean log probability of held-out tokens, by document completion.
+
+        80 % of each document's tokens are observed, the other 20 % are predicted; the
+        split depends on the content of the row alone. Larger is better, and documents
+        of different corpora or folds can be compared.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+        y : None
+            Ignored.
+        repeats : bool, default=True
+            Whether a document predicts words that it has shown beyond what topics
+            tell, where the fit has learned how much, see
+            :func:`skbnp.metrics.document_completion_score`. False: topics alone.
+        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+            Labels of the documents as in `transform`.
+
+        Returns
+        -------
+        score : float
+            Nats per held-out token; 0.0 if no token can be scored.
+
+        See Also
+        --------
+        skbnp.metrics.document_completion_score : The same with other splits.
+        """
+        counts, _ = self._check_counts(X, "score")
+        predictor = self._predictor(self._check_known_groups(X, groups))
+        return score_completion(predictor, counts, self.n_jobs, repeats=repeats)
+
+    def _predictor(self, factors: Factors | None = None):
+        """Return the predictor of documents, with their labels if there are any."""
+        predictor = super()._predictor()
+        posterior = self._posterior
+        groups = posterior.groups
+        if groups is None or not groups.are_kept:
+            return predictor
+        own = partial(doc_priors, groups, posterior, factors)
+        return replace(predictor, doc_priors=own)
+
+    def _check_known_groups(self, X, groups) -> Factors | None:
+        """Check labels of documents to evaluate; warn if a fit has none of them."""
+        factors, known = self._check_groups(X, groups), self._posterior.groups
+        if factors is None:
+            return None
+        if known is None:
+            raise ValueError("groups must have been given to fit, too.")
+        codes = known.codes(factors, len(factors.codes))
+        if len(codes) and (codes == NEW).all():
+            warn_caller(
+                "groups has no label that fit had: all documents have the topic "
+                "weights of the corpus. GroupKFold tests on such documents alone if it "
+                "divides these by the same labels."
+            )
+        return factors
+
+    @property
+    def _learned_groups(self) -> Groups:
+        check_is_fitted(self)
+        groups = self._posterior.groups
+        if groups is None:
+            raise AttributeError("This HDP has no groups: fit had no labels of these.")
+        return groups.following(self._posterior)
+
+    @property
+    def groups_(self) -> NDArray | dict[str, NDArray]:
+        """Labels of groups, (n_groups,); of several factors a dict by name."""
+        groups = self._learned_groups
+        return groups.by_factor([np.array(labels) for labels in groups.labels])
+
+    @property
+    def group_weights_(self) -> Array | dict[str, Array]:
+        """Topic weights of groups, (n_groups, n_components_), as `groups_`."""
+        groups, posterior = self._learned_groups, self._posterior
+        corpus = posterior.state.weights
+        weights = np.tile(corpus, (len(groups.n_docs), 1))
+        if groups.are_kept:
+            weights = groups.weights(corpus)
+        parts = np.split(weights[:, posterior.rows], groups.limits[1:-1])
+        return groups.by_factor(parts)
+
+    @property
+    def group_concentration_(self) -> float | dict[str, float]:
+        """Concentration of the weights of groups, as `groups_`."""
+        groups = self._learned_groups
+        return groups.by_factor(groups.concentrations.tolist())
+
+    @property
+    def factor_weights_(self) -> Array:
+        """Shares of the corpus and of factors in the prior, (1 + n_factors,)."""
+        groups = self._learned_groups
+        if groups.are_kept:
+            return groups.shares
+        return np.append(1.0, np.zeros(len(groups.names)))
 
     @property
     def log_predictive_(self) -> float:

@@ -1,7 +1,7 @@
 """Base of variational estimators and topic models: `fit`, `partial_fit`, evaluation."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -245,8 +245,11 @@ class VariationalEstimator(
 
     # -- learning ---------------------------------------------------------------------
 
-    def _fit(self, X, y, **given):
-        """Learn from all rows; `given` are further arguments of `_read`."""
+    def _fit(self, X, y, further: Callable[[], None] | None = None, **given):
+        """Learn from all rows; `given` are further arguments of `_read`.
+
+        `further` learns what follows once the attributes are fitted.
+        """
         model, executor = self._make_model(), Executor(self.n_jobs)
         self._component_limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
@@ -294,14 +297,16 @@ class VariationalEstimator(
             if not goes_on:
                 self._number_topics(posterior)
             self.__dict__.update(fitted())
+        if further is not None:
+            further()
         record.end()
         self._warn_if_not_converged(monitor)
         self._warn_of_components()
         tasks.end()
         return self
 
-    def _partial_fit(self, X, y, **given):
-        """Learn from a chunk of a stream; `given` are further arguments of `_read`."""
+    def _partial_fit(self, X, y, further: Callable[[], None] | None = None, **given):
+        """Learn from a chunk of a stream, with arguments as in `_fit`."""
         self._validate_params()  # scikit-learn does so before the first chunk alone
         model, executor = self._make_model(), Executor(self.n_jobs)
         self._component_limit()
@@ -340,6 +345,8 @@ class VariationalEstimator(
                 self._forget("n_features_in_", "feature_names_in_")
             raise
         self.__dict__.update(fitted())
+        if further is not None:
+            further()
         save_chunk(self, n_iter + 1)
         tasks.end()
         return self

@@ -828,12 +828,12 @@ def infer_zero_order(
     const int32_t[::1] words,       # IN    (nnz,) rows of `weights`
     const double[::1] counts,       # IN    (nnz,) > 0
     const float[:, ::1] weights,    # IN    (n_words, stride), lanes filled; b >= 1e-20
-    const double[::1] prior,        # IN    (n_topics,) > 0; a
+    const double[:, ::1] prior,     # IN    (1 or n_docs, n_topics) > 0; a
     double active,                  # IN    tokens of a topic in use
     Py_ssize_t max_iter,
     double tol,
     const double[::1] tops=None,    # IN    (n_words,) max_l phi_wl, where tokens repeat
-    double rest=0.0,                # IN    prior of all other topics together
+    const double[::1] rest=None,    # IN    (1 or n_docs,) prior of all other topics
     double n_features=1.0,
     const float[:, ::1] grid=None,  # IN    of expected tables; none: no word repeats
     double discount=1.0,
@@ -844,8 +844,8 @@ def infer_zero_order(
 ]:
     """Expected tokens of documents whose topics are held fixed: CVB0 of [1].
 
-    With weights b_wk = phi_wk / max_l phi_wl, iterate for all words of a document at
-    once
+    One prior serves all documents, or each has its own. With weights
+    b_wk = phi_wk / max_l phi_wl, iterate for all words of a document at once
 
         r_wk ~ (a_k + [N_k - min(n_w, 1) r_wk]_+) b_wk,    N_k = sum_w n_w r_wk,
 
@@ -874,20 +874,23 @@ def infer_zero_order(
     .. [2] Varadhan and Roland, "Simple and Globally Convergent Methods for Accelerating
        the Convergence of Any EM Algorithm", Scandinavian Journal of Statistics, 2008.
     """
-    cdef Py_ssize_t doc, i, k, begin, n, n_used
+    cdef Py_ssize_t doc, i, k, begin, n, n_used, at, n_priors = prior.shape[0]
     cdef double total
-    cdef const double[::1] share = np.asarray(prior) / np.sum(prior)
+    sums = np.sum(prior, axis=1)
+    cdef const double[::1] whole = sums
+    cdef const double[:, ::1] share = np.asarray(prior) / sums[:, None]
     cdef _Visits v = _Visits(
-        indptr, words, counts, weights, prior, share, active, max_iter, tol, grid,
+        indptr, words, counts, weights, prior[0], share[0], active, max_iter, tol, grid,
         discount, concentration,
     )
     cdef Topics* m = &v.m
     cdef Document* d = &v.d
+    if n_priors != 1 and n_priors != v.n_docs:
+        raise ValueError("indptr and prior disagree on documents")
     if grid is not None:
-        if tops.shape[0] != weights.shape[0]:
-            raise ValueError("grid, tops and weights disagree")
-        m.tops, m.rest, m.whole = &tops[0], rest / n_features, rest + np.sum(prior)
-        m.heaviest = 1.0
+        if tops.shape[0] != weights.shape[0] or rest.shape[0] != n_priors:
+            raise ValueError("grid, tops, weights, prior and rest disagree")
+        m.tops, m.heaviest = &tops[0], 1.0
     if v.longest == 0:
         none = np.zeros(0)
         return v.limits, np.zeros(0, dtype=np.int32), none, v.tables, v.base
@@ -899,6 +902,11 @@ def infer_zero_order(
             doc_limits[doc + 1] = doc_limits[doc]
             if n == 0:
                 continue
+            at = doc if n_priors > 1 else 0
+            if at > 0 or d.prior_seen == 0.0:
+                m.exact, m.share, d.prior_seen = &prior[at, 0], &share[at, 0], 0.0
+                if grid is not None:
+                    m.rest, m.whole = rest[at] / n_features, rest[at] + whole[at]
             _open(m, d, &words[begin], &counts[begin], n, v.doc_topic)
             _set_taken(d)
             n_used = _choose_topics(m, d, v.doc_topic, v.work, &v.chosen[0])

@@ -54,6 +54,7 @@ from skbnp.models.hdp.births import EndUnused, LearnBurstiness
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.cross_fit import CrossFittedTrials
 from skbnp.models.hdp.fold_in import MeanTopics
+from skbnp.models.hdp.groups import Groups
 from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, Trial
 from skbnp.models.hdp.model import (
@@ -139,7 +140,8 @@ register("word-topics/1", WordTopics, state=WordTopics.__getstate__)
 register("topic-priors/1", TopicPriors)
 register("known-word-topics/1", KnownWordTopics, state=KnownWordTopics.__getstate__)
 register("level-priors/1", LevelPriors)
-register("hdp-posterior/1", HDPPosterior)
+register("hdp-posterior/2", HDPPosterior)
+register("hdp-groups/1", Groups)
 register("hdp-surprises/1", Outliers)
 register("hdp-proposal/1", Proposal)
 register("hdp-burstiness/1", Burstiness)

@@ -7,7 +7,7 @@ contain. Periods and intervals become their texts.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import pairwise
 from numbers import Real
@@ -24,6 +24,8 @@ Label = Any
 #: All labels in the order that an ordered Categorical has, or None for that of values.
 Order = tuple[Label, ...] | None
 
+#: In the place of the number of a label: there is none, or one that is not known.
+MISSING, NEW = -1, -2
 #: Rows below which epochs are too small: with three in each of 12 epochs two topics
 #: without a common word, four, and ten planted ones were taken for fewer in some draw;
 #: with four, two topics were distinguished in all.
@@ -124,6 +126,117 @@ def check_labels(
     distinct = [labels[turn] for turn in turns]
     scale = _scale(np.asarray(distinct), values[first[turns]])
     return RowLabels(distinct, places[codes], order, scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """Labels of documents by one or more factors, some of which may be missing."""
+
+    names: tuple[str, ...]
+    are_named: bool  # whether users have named them
+    labels: tuple[tuple[Label, ...], ...]  # distinct ones of each factor, in order
+    codes: Ints  # (n_rows, n_factors) places in `labels`, or MISSING
+
+    def taken(self, rows: NDArray) -> "Factors":
+        """Return the labels of some rows."""
+        return replace(self, codes=self.codes[rows])
+
+    def columns_of(self, names: Sequence[str]) -> list[int]:
+        """Return the column of each factor of a fit; raise if one is missing."""
+        if len(names) != len(self.names):
+            raise ValueError(
+                f"groups must have the {len(names)} factors of the fit, "
+                f"{_listed(names)}, got {len(self.names)}."
+            )
+        if not self.are_named or set(names) == set(map(str, range(len(names)))):
+            return list(range(len(names)))
+        absent = [name for name in names if name not in self.names]
+        if absent:
+            raise ValueError(
+                f"groups must have the factors of the fit, {_listed(names)}, got "
+                f"{_listed(self.names)}."
+            )
+        return [self.names.index(name) for name in names]
+
+    def codes_in(self, names: Sequence[str], labels: Sequence[Sequence[Label]]) -> Ints:
+        """Return the places of labels among those of a fit, (n_rows, n_factors).
+
+        MISSING where there is none, NEW where the fit had no such label.
+        """
+        result = []
+        for column, known in zip(self.columns_of(names), labels, strict=True):
+            places = {label: place for place, label in enumerate(known)}
+            own = [places.get(label, NEW) for label in self.labels[column]]
+            result.append(np.array([*own, MISSING])[self.codes[:, column]])
+        return np.stack(result, axis=1)
+
+
+def check_groups(value: Any, n_rows: int) -> Factors:
+    """Check labels of groups, one for each document in each factor.
+
+    Parameters
+    ----------
+    value : array-like or frame of shape (n_rows,) or (n_rows, n_factors)
+        Labels as in `check_labels`, but None, nan and NA are missing ones. Columns of a
+        frame are factors by name.
+    n_rows : int
+        Number of documents.
+
+    Raises
+    ------
+    ValueError
+        If there is not one for each document, or labels are of several kinds.
+    """
+    if hasattr(value, "__dask_graph__"):
+        value = value.compute()
+    are_named = hasattr(value, "columns")
+    if are_named:
+        names = [str(name) for name in value.columns]
+        columns = [np.asarray(value[name]) for name in value.columns]
+    else:
+        values = _objects(value)
+        if values.ndim not in (1, 2):
+            raise ValueError(
+                "groups must have a label for each document, or a column of labels for "
+                f"each factor, got shape {values.shape}."
+            )
+        columns = list(values.T) if values.ndim == 2 else [values]
+        names = [str(place) for place in range(len(columns))]
+    if not columns:
+        raise ValueError("groups must have a column of labels, got none.")
+    labels, codes = [], []
+    for name, column in zip(names, columns, strict=True):
+        what = f"groups[{name!r}]" if are_named else "groups"
+        if len(column) != n_rows:
+            raise ValueError(
+                f"{what} must have a label for each of {n_rows} documents, got "
+                f"{len(column)}."
+            )
+        if column.dtype.kind in "OT":
+            missing = np.array([_is_none(label) for label in column.tolist()], bool)
+        else:
+            missing = column != column
+        given = column[~missing]
+        some = given.tolist() if given.dtype.kind == "O" else given
+        checked = check_labels(some, None, what, "document")
+        own = np.full(n_rows, MISSING)
+        own[~missing] = checked.codes
+        labels.append(tuple(checked.distinct))
+        codes.append(own)
+    return Factors(tuple(names), are_named, tuple(labels), np.stack(codes, axis=1))
+
+
+def _objects(value: Any) -> NDArray:
+    """Return labels as an array whose masked entries are None."""
+    if isinstance(value, Iterator):
+        value = list(value)
+    if isinstance(value, (list, tuple)):
+        value = np.array(value, dtype=object)
+    if np.ma.is_masked(value):
+        labels = np.array(value.data, dtype=object)
+        labels[np.ma.getmaskarray(value)] = None
+        return labels
+    return np.asarray(value)
 
 
 def label_of(value: Any) -> Label:

@@ -227,7 +227,10 @@ def fixed_inputs(counts, phi, prior):
     relative = phi / phi.max(axis=1, keepdims=True)
     weights[:, : len(prior)] = np.maximum(relative, reference.WORD_FLOOR)
     names = ("indptr", "words", "counts")
-    return {name: given[name] for name in names} | {"weights": weights, "prior": prior}
+    return {name: given[name] for name in names} | {
+        "weights": weights,
+        "prior": prior[None],
+    }
 
 
 def count_fixed(counts, phi, prior, **options):
@@ -260,6 +263,36 @@ def test_zero_order_equals_its_twin(max_iter, n_topics, seed):
     counts, phi, prior = fixed([seed, 17, n_topics], 12, 60, n_topics)
     counts[2] = 0
     check_zero_order(counts, phi, prior, max_iter=max_iter)
+
+
+@pytest.mark.parametrize("discount", [None, 0.4])
+def test_documents_with_priors_of_their_own_are_as_in_calls_of_their_own(
+    discount, seed
+):
+    counts, phi, _ = fixed([seed, 22], 12, 60, 9)
+    counts[3] = 0
+    priors = np.random.default_rng(seed).gamma(0.5, size=(12, 9)) + 0.01
+    options, more = {"active": 0.1, "max_iter": 10, "tol": 1e-3}, {}
+    if discount is not None:
+        options |= {"tops": phi.max(axis=1), **repeating(counts, discount, 20.0, 60)}
+        more = {"rest": priors.sum(axis=1) / 7.0}
+
+    def infer(docs, rows):
+        given = fixed_inputs(counts[docs], phi, priors[0]) | {"prior": priors[rows]}
+        own = {name: values[rows] for name, values in more.items()}
+        return infer_zero_order(**given, **own, **options)
+
+    docs = np.arange(12)
+    together, alone = infer(docs, docs), [infer([doc], [doc]) for doc in docs]
+    for place in range(1, 5):
+        joined = np.concatenate([result[place] for result in alone])
+        assert_array_equal(together[place], joined)
+    # The same prior in each row is one prior, bit by bit; and priors matter.
+    for of_many, of_one in zip(infer(docs, 0 * docs), infer(docs, [0]), strict=True):
+        assert_array_equal(of_many, of_one)
+    assert not np.array_equal(together[0], infer(docs, [0])[0])
+    with pytest.raises(ValueError, match="disagree on documents"):
+        infer(docs, docs[:5])
 
 
 @pytest.mark.parametrize("wrong", [{"takes_out_all": True}])
@@ -352,7 +385,7 @@ def test_zero_order_equals_its_twin_where_words_repeat(concentration, discount, 
     counts[2] = 0
     options = {"active": 0.1, "max_iter": 10, "tol": 1e-3}
     more = repeating(counts, discount, concentration, 60)
-    more |= {"tops": phi.max(axis=1), "rest": 0.3}
+    more |= {"tops": phi.max(axis=1), "rest": np.array([0.3])}
     given = fixed_inputs(counts, phi, prior)
     limits, topics, tokens, tables, base = infer_zero_order(**given, **options, **more)
     result = np.zeros((len(counts), 9))

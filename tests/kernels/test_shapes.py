@@ -45,7 +45,8 @@ CASES = {
     ),
     _collapsed.infer_zero_order: (
         DOCS
-        | {"weights": TABLE, "prior": THREE, "active": 0.1, "max_iter": 3, "tol": 0.01},
+        | {"weights": TABLE, "prior": np.ones((2, 3))}
+        | {"active": 0.1, "max_iter": 3, "tol": 0.01},
         ["weights", "prior"],
     ),
     _collapsed.collapsed_sums: (

@@ -11,7 +11,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skbnp.utils.labels import (
+    MISSING,
+    NEW,
     check_after,
+    check_groups,
     check_labels,
     fitted_places,
     sort_labels,
@@ -232,3 +235,44 @@ def test_numbers_in_texts_are_evident(texts):
         labels = check_labels(list(texts[::-1]), len(texts))
         check_after(labels.distinct, labels.order)
     assert labels.distinct == list(texts)
+
+
+# Labels of groups, some of which are missing ------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "labels", "codes"),
+    [
+        (["b", None, "a"], ("a", "b"), [1, -1, 0]),
+        ([2.0, np.nan, 1.0], (1.0, 2.0), [1, -1, 0]),
+        (np.ma.masked_array([2, 9, 1], [0, 1, 0]), (1, 2), [1, -1, 0]),
+        (pd.Series([2, pd.NA, 1], dtype="Int64"), (1, 2), [1, -1, 0]),
+        (pd.Series(["b", None, "a"], dtype="category"), ("a", "b"), [1, -1, 0]),
+        (pd.Series(["b", None, "a"], dtype="string"), ("a", "b"), [1, -1, 0]),
+        (iter([True, None, False]), (False, True), [1, -1, 0]),
+        ([None, None, None], (), [-1, -1, -1]),
+    ],
+)
+def test_missing_labels_of_groups_have_a_code(value, labels, codes):
+    groups = check_groups(value, 3)
+    assert groups.labels == (labels,)
+    assert_array_equal(groups.codes[:, 0], codes)
+    assert groups.names == ("0",)
+
+
+def test_dates_of_groups_may_be_missing():
+    days = np.array(["2001-02-03", "NaT", "2001-02-01"], "datetime64[ns]")
+    groups = check_groups(days, 3)
+    assert groups.labels == ((days[2].astype("M8[D]"), days[0].astype("M8[D]")),)
+    assert_array_equal(groups.codes[:, 0], [1, MISSING, 0])
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_columns_of_a_frame_are_factors_by_name(library):
+    frame = library.DataFrame({"arm": ["b", "a"], "year": [2002, 2001]})
+    groups = check_groups(frame, 2)
+    assert groups.names == ("arm", "year")
+    assert groups.labels == (("a", "b"), (2001, 2002))
+    known = groups.codes_in(("year", "arm"), [(2002,), ("b", "a")])
+    assert_array_equal(known, [[0, 0], [NEW, 1]])
+    assert_array_equal(groups.taken(np.array([1])).codes, [[0, 0]])

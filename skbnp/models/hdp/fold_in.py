@@ -12,7 +12,7 @@ topic of small prior a is next to nothing; not where topics share most words, or
 documents repeat few words, where more iterations are needed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -116,16 +116,17 @@ def _infer(
 ) -> Seated:
     """Infer the topics of documents, and tables of words if there is a `restaurant`.
 
-    `weights` are relative ones of the words of the batch, (n_words, stride), and
-    `restaurant` their scale, `rest`, V, grid, d and c.
+    `weights` are relative ones of the words of the batch, (n_words, stride), `prior` is
+    (K,) or of each document (n_docs, K), and `restaurant` are the scale of the weights,
+    `rest`, V, grid, d and c.
     """
-    infer = partial(_infer_block, weights, prior, stop, restaurant)
+    infer = partial(_infer_block, weights, np.atleast_2d(prior), stop, restaurant)
     result = executor.map_all(infer, batch.blocks)
     tables, base = (
         np.concatenate([np.zeros(0), *(array for one in result for array in one[at])])
         for at in (slice(3, 4), slice(4, 5))
     )
-    shape = batch.n_docs, len(prior)
+    shape = batch.n_docs, prior.shape[-1]
     return Seated(collapsed.doc_topic_matrix(result, shape), tables, base)
 
 
@@ -138,7 +139,11 @@ def _infer_block(
 ) -> tuple[Any, ...]:
     counts = block.indptr, block.indices, block.counts
     limits = ACTIVE, stop.max_iter, stop.tol
-    return infer_zero_order(*counts, weights, prior, *limits, *restaurant)
+    own = block.rows if len(prior) > 1 else slice(None)
+    if restaurant:
+        tops, rest, *words = restaurant
+        restaurant = tops, np.atleast_1d(rest)[own], *words
+    return infer_zero_order(*counts, weights, prior[own], *limits, *restaurant)
 
 
 def fold_in(
@@ -150,16 +155,17 @@ def fold_in(
 ) -> sp.csr_array:
     """Infer the expected tokens N of each topic in each document, (n_docs, K).
 
-    Topics (V, K) are fixed; words of which no topic has counts are ignored.
+    Topics (V, K) are fixed; words of which no topic has counts are ignored. `prior` is
+    (K,), or of each document (n_docs, K).
     """
-    batch, table, _ = _weighed(word_topic, len(prior), X)
+    batch, table, _ = _weighed(word_topic, prior.shape[-1], X)
     return _infer(batch, table, prior, executor, stop).doc_topic
 
 
 def fold_in_tables(
     word_topic: Array | MeanTopics,
     prior: Array,
-    rest: float,
+    rest: float | Array,
     X: sp.csr_array,
     burstiness: Burstiness,
     executor: Executor,
@@ -169,38 +175,46 @@ def fold_in_tables(
     """Infer expected tables of topics and of words with burstiness, given fixed topics.
 
     `rest` is the prior mass of all unrepresented topics, each of `n_features` words
-    having the same probability under these.
+    having the same probability under these. Both priors may be of each document:
+    (n_docs, K) and (n_docs,).
     """
-    batch, weights, tops = _weighed(word_topic, len(prior), X)
+    batch, weights, tops = _weighed(word_topic, prior.shape[-1], X)
     words = burstiness.arguments(n_features, X.data.max(initial=1.0))
     seated = _infer(batch, weights, prior, executor, stop, (tops, rest, *words))
     if len(batch.counts) == X.nnz:
         return seated
     # Words that no topic has come from the others alone, a table for each.
     tables = np.minimum(X.data, 1.0)
-    base = np.full(X.nnz, rest / n_features / (prior.sum() + rest))
+    of_rest = rest / n_features / (prior.sum(axis=-1) + rest)
+    base = np.broadcast_to(of_rest, X.shape[:1])[rows_of(X.indptr)]
     is_in = np.isin(X.indices, batch.words)
     tables[is_in], base[is_in] = seated.tables, seated.base
     return Seated(seated.doc_topic, tables, base)
 
 
 def fold_in_posterior(
-    posterior: Posterior, X: sp.csr_array, executor: Executor
+    posterior: Posterior,
+    X: sp.csr_array,
+    executor: Executor,
+    priors: Array | None = None,
 ) -> Seated:
     """Infer the topics of documents under the mean topics of a posterior.
 
     Counts are of tokens or, with burstiness, of tables: the first uses of words.
+    Documents may have `priors` of their own, (n_docs, K + 1).
     """
     state = posterior.state.for_prediction
+    prior, rest = state.doc_prior, state.doc_concentration * state.weights[-1]
+    if priors is not None:
+        prior, rest = np.ascontiguousarray(priors[:, :-1]), priors[:, -1].copy()
     batch = Batch.from_counts(X, state.n_components)
     weights, tops, norm, _ = collapsed.mean_weights(posterior, batch, executor)
     words: tuple[Any, ...] = ()
     if state.burstiness is not None:
-        rest = state.doc_concentration * state.weights[-1]
         n_features = posterior.global_stats.topic_words.shape[0]
         words = state.burstiness.arguments(n_features, X.data.max(initial=1.0))
         words = tops / norm.max(), rest, *words
-    return _infer(batch, weights, state.doc_prior, executor, SHORT_STOP, words)
+    return _infer(batch, weights, prior, executor, SHORT_STOP, words)
 
 
 def score_documents(
@@ -303,22 +317,24 @@ def mix(theta: Array, word_topic: Array | MeanTopics, X: sp.csr_array) -> Array:
 
 def background(
     theta: Array,
-    rest: float,
+    rest: Array,
     word_topic: Array | MeanTopics,
     prior: Array,
+    prior_rest: float,
     X: sp.csr_array,
 ) -> Array:
     """Change of `mix` and rest / V if priors of topics follow the mean topic, (nnz,).
 
     If the prior of topics is V eta b_w for word w, with b_w the mean topic under the
-    Dirichlet parameters of a document, `prior` and `rest`, in place of eta:
+    Dirichlet parameters `prior` and `prior_rest`, in place of eta:
 
-        (b_w - 1 / V) (sum_k theta_jk V eta / (V eta + S_k) + rest).
+        (b_w - 1 / V) (sum_k theta_jk V eta / (V eta + S_k) + rest_j).
     """
     topics, n_words = MeanTopics.given(word_topic), X.shape[1]
     words, at = np.unique(X.indices, return_inverse=True)
     once = csr(np.ones(len(words)), words, np.array([0, len(words)]), (1, n_words))
-    mean = (mix(prior[None], topics, once) + rest / n_words) / (prior.sum() + rest)
+    mean = mix(prior[None], topics, once) + prior_rest / n_words
+    mean /= prior.sum() + prior_rest
     mass = np.einsum("nk,k->n", theta, topics.prior_shares) + rest
     return (mean[at] - 1.0 / n_words) * mass[rows_of(X.indptr)]
 
@@ -371,6 +387,8 @@ class MixturePredictor:
     burstiness: Burstiness | None = None  # of the model
     background_weight: float = 0.0  # of the mean topic, see `background`
     learns: bool = False  # whether it is learned where the model has none
+    #: Makes the priors of documents of their own, (n_docs, K + 1), in model order.
+    doc_priors: Callable[[sp.csr_array, Executor], Array] | None = None
 
     @classmethod
     def of_topics(
@@ -436,18 +454,25 @@ class MixturePredictor:
         probability = np.zeros(X_held.nnz)
         for sample in self.samples:
             burstiness = self._burstiness(sample, X_observed, executor)
-            topics, prior, held_out = _given(sample, X_held)
-            rest = sample.doc_prior[-1]
+            topics, corpus_prior, held_out = _given(sample, X_held)
+            prior, rest = corpus_prior, sample.doc_prior[-1:]
+            if self.doc_priors is not None:
+                priors = self.doc_priors(X_observed, executor)
+                prior, rest = np.ascontiguousarray(priors[:, :-1]), priors[:, -1].copy()
             if burstiness is None:
-                doc_topic = fold_in(*_given(sample, X_observed), executor)
+                given = _given(sample, X_observed)
+                doc_topic = fold_in(given[0], prior, given[2], executor)
             else:
-                seated = self._seat(sample, X_observed, burstiness, executor)
+                own = prior, rest
+                seated = self._seat(sample, X_observed, burstiness, executor, own)
                 doc_topic = seated.doc_topic
             theta = doc_topic.toarray()
             theta += prior
-            mixed = mix(theta, topics, held_out) + rest / n_words
+            rest = np.broadcast_to(rest, len(theta))
+            mixed = mix(theta, topics, held_out) + rest[rows] / n_words
             if self.background_weight > 0.0:
-                change = background(theta, rest, topics, prior, held_out)
+                corpus = corpus_prior, sample.doc_prior[-1]
+                change = background(theta, rest, topics, *corpus, held_out)
                 mixed += self.background_weight * change
             mixed /= (theta.sum(axis=1) + rest)[rows]
             if burstiness is not None:
@@ -465,9 +490,14 @@ class MixturePredictor:
         X: sp.csr_array,
         burstiness: Burstiness,
         executor: Executor,
+        own: tuple[Array, Array] | None = None,
     ) -> Seated:
-        """Infer expected tables of topics, in model order, and of words."""
-        (topics, prior, counts), rest = _given(sample, X), sample.doc_prior[-1]
+        """Infer expected tables of topics, in model order, and of words.
+
+        Documents may have priors of their `own`, of topics and of all others.
+        """
+        topics, prior, counts = _given(sample, X)
+        prior, rest = own or (prior, sample.doc_prior[-1:])
         return fold_in_tables(
             topics, prior, rest, counts, burstiness, executor, X.shape[1]
         )

@@ -80,7 +80,7 @@ class Prediction(NamedTuple):
     """Prediction of held-out documents by a state."""
 
     tokens: sp.csr_array  # (n_rows, K) expected, few topics in each row
-    prior: Array  # (K,)
+    prior: Array  # (K,), or of each row (n_rows, K)
     total: Array  # (n_rows,) Dirichlet parameters of all topics together
     rest: Array  # (n_rows,) proportions of all topics not represented
     word_topic: MeanTopics  # (V, K)
@@ -144,21 +144,30 @@ class HeldOut:
         )
 
     def predict(
-        self, posterior: Posterior, executor: Executor, state: HDPState | None = None
+        self,
+        posterior: Posterior,
+        executor: Executor,
+        state: HDPState | None = None,
+        priors: Array | None = None,
     ) -> Prediction:
-        """Fold in the observed counts; `state` replaces that of the posterior."""
+        """Fold in the observed counts; `state` replaces that of the posterior.
+
+        Rows may have `priors` of their own, (n_rows, K + 1).
+        """
         state = (state or posterior.state).for_prediction
-        prior = state.doc_prior
+        prior, rest = state.doc_prior, state.doc_concentration * state.weights[-1]
+        if priors is not None:
+            prior, rest = np.ascontiguousarray(priors[:, :-1]), priors[:, -1].copy()
         word_topic = MeanTopics.of(
             posterior.global_stats.topic_words, state.topic_word_prior
         )
-        rest = state.doc_concentration * state.weights[-1]
         tokens, shown, opens = self._fold_in(
             word_topic, prior, rest, state.burstiness, executor
         )
         sums = [
-            (take_rows(tokens, rows).toarray() + prior).sum(axis=1)
+            (take_rows(tokens, rows).toarray() + np.atleast_2d(prior)[own]).sum(axis=1)
             for rows in row_parts(tokens.shape, PART_SIZE)
+            for own in [slice(None) if priors is None else rows]
         ]
         total = np.concatenate([np.zeros(0), *sums]) + rest
         return Prediction(tokens, prior, total, rest / total, word_topic, shown, opens)
@@ -167,7 +176,7 @@ class HeldOut:
         self,
         word_topic: Array | MeanTopics,
         prior: Array,
-        rest: float,
+        rest: float | Array,
         burstiness: Burstiness | None,
         executor: Executor,
     ) -> tuple[sp.csr_array, Array, Array]:

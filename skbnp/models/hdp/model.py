@@ -476,6 +476,17 @@ def update_corpus_concentration(state: HDPState, prior: tuple[float, float]) -> 
 N_ROUNDS = 3
 
 
+def expected_tables(mass: Array, counts: Array) -> Array:
+    """P x [psi(x + n / P) - psi(x)], P = 1 - exp(-n), for masses x and counts n > 0."""
+    some = -np.expm1(-counts)
+    # psi(x) is about -1/x where x is small: psi(x) = psi(x + 1) - 1 / x.
+    parameter = np.concatenate([mass + counts / some, mass + 1.0])
+    digamma = np.empty_like(parameter)
+    log_gamma(parameter, np.empty_like(parameter), digamma)
+    high, low = np.split(digamma, 2)
+    return some * (1.0 + mass * (high - low))
+
+
 @dataclass(slots=True)
 class CollapsedStats(TopicStats[WordsT]):
     """Additive statistics of some documents, or of a corpus."""
@@ -510,14 +521,7 @@ class CollapsedHDP(HDPModel[CollapsedStats]):
         """
         alpha, used = state.doc_concentration, doc_topic.data > 0.0
         tokens, topic = doc_topic.data[used], doc_topic.indices[used]
-        at = state.doc_prior[topic]
-        some = -np.expm1(-tokens)
-        # psi(x) is about -1/x where x is small: psi(x) = psi(x + 1) - 1 / x.
-        parameter = np.concatenate([at + tokens / some, at + 1.0])
-        digamma = np.empty_like(parameter)
-        log_gamma(parameter, np.empty_like(parameter), digamma)
-        high, low = np.split(digamma, 2)
-        tables = some * (1.0 + at * (high - low))
+        tables = expected_tables(state.doc_prior[topic], tokens)
         return CollapsedStats(
             topic_words=topic_words,
             tables=np.bincount(topic, tables, state.n_components).astype(np.float64),

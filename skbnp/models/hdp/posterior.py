@@ -16,6 +16,7 @@ from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Collected, Part
+from skbnp.models.hdp.groups import Groups
 from skbnp.models.hdp.held_out import HeldOut, n_judges, split
 from skbnp.models.hdp.model import (
     CollapsedStats,
@@ -614,6 +615,8 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     missed: Annotated[sp.csr_array, Sized("n_missed", "n_features", least=0)] | None = (
         None
     )
+
+    groups: Groups | None = None  # of documents, with topic weights of their own
 
     @property
     def n_missed(self) -> int:

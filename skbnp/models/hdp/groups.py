@@ -1,0 +1,461 @@
+"""Groups of documents with topic weights of their own: a third level of the HDP.
+
+Symbols: corpus weights beta (K represented topics and, as last entry, all others
+together); factors f = 1..F, such as journal and year, of groups g; N_jk expected tokens
+(or tables of words) of topic k in document j. A document of groups g_1(j), .., g_F(j)
+has proportions
+
+    pi_j ~ DP(a_0, b_j),    b_j = w_0 beta + sum_f w_f beta_(f, g_f(j)),
+    beta_fg ~ DP(a_f, beta),
+
+and where a label is missing, beta in the place of beta_fg. With F = 1 and w_0 = 0 this
+is the three-level HDP of section 6 of [1]. Topics, N and beta are those of a fit, and
+stay. Expected tables, given a base mass x and counts n, are those of [2],
+
+    t(x, n) = P x [psi(x + n / P) - psi(x)],    P = 1 - exp(-n).
+
+Tables of a document go to its groups and to the corpus by their shares in the base, and
+those of a group are counts of the corpus-level restaurant:
+
+    M_jk = t(a_0 b_jk, N_jk),    M_fgk = sum_(j in g) M_jk w_f beta_fgk / b_jk,
+    beta_fgk = (a_f beta_k + M_fgk) / (a_f + M_fg),    T_fgk = t(a_f beta_k, M_fgk),
+    a_f = (1 + T_f) / (1 + sum_g [psi(a_f + M_fg) - psi(a_f)]),
+    w_f = (1 + M_f) / (F + 1 + M),
+    a_0 = (1 + M) / (1 + sum_j [psi(a_0 + N_j) - psi(a_0)]),
+
+a fixed point that is iterated. The document concentration for prediction is that of
+documents without groups times a_0 / alpha, with alpha what the last line has for b_j =
+beta. Where a label is missing in prediction, that of the group
+
+    q_g ~ n_g exp sum_k P_jk [lnG(a b_gk + N_jk / P_jk) - lnG(a b_gk)]
+
+is sum_g q_g beta_g; n_g are documents of the group, and N is inferred without groups.
+
+References
+----------
+.. [1] Teh, Jordan, Beal and Blei, "Hierarchical Dirichlet Processes", JASA 2006.
+.. [2] Sato, Kurihara and Nakagawa, "Practical Collapsed Variational Bayes Inference for
+   Hierarchical Dirichlet Process", KDD 2012.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import psi
+
+from skbnp.inference.executor import Executor
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Corpus
+from skbnp.kernels._special import log_gamma
+from skbnp.models.hdp.fold_in import fold_in_posterior
+from skbnp.models.hdp.held_out import N_FOLDS, SHARE, Gain, HeldOut, n_held_out
+from skbnp.models.hdp.model import expected_tables
+from skbnp.utils.arrays import csr, deal_tokens, rows_of
+from skbnp.utils.labels import MISSING, NEW, Factors, Label
+from skbnp.utils.random import Purpose, stream
+from skbnp.utils.ranges import MOST_IDS, Amount, Mass, Positive, Sized
+from skbnp.utils.typing import Array, Ints
+
+T = TypeVar("T")
+
+#: Rounds of the fixed point, and where concentrations of groups begin.
+N_ROUNDS, START = 30, 5.0
+#: Standard errors by which groups must predict better than the corpus.
+ERRORS = 2.0
+#: Which sums of those that have judged are of squares.
+IS_SQUARE = np.array([False, False, True, True, False, True])
+#: Expected tables below are none.
+LEAST_TABLES = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Groups of one or more factors, what documents have told of them, and judgement.
+
+    Groups of all factors are numbered on. Columns of tables are topics by their ids:
+    those that have ended since are left out, and new ones have no tables yet.
+    """
+
+    names: tuple[str, ...]  # of the factors
+    labels: tuple[tuple[Label, ...], ...]  # of the groups of each factor
+    ids: Annotated[Ints, Sized("n_known", most=MOST_IDS)]
+    tables: Annotated[sp.csr_array, Sized("n_groups", "n_known", least=0)]  # M_fgk
+    n_docs: Annotated[Array, Sized("n_groups", least=0)]
+    n_learned: Mass  # documents, with or without labels
+    concentrations: Annotated[Array, Sized("n_factors", least=1e-300)]  # a_f
+    amounts: Annotated[Array, Sized("n_parts", least=0)]  # M_0, M_1, .., M_F
+    slope: Amount  # sum_j psi(a_0 + N_j) - psi(a_0)
+    doc_concentration: Positive  # a_0
+    #: The same three of documents that all have the base beta: M, slope and alpha.
+    flat: Annotated[Array, Sized(3, least=0)]
+    #: Sums over documents that have judged, with n tokens and a gain of g nats in log
+    #: probability: 1, g, g^2, g n, n, n^2.
+    judged: Annotated[Array, Sized(6)]
+
+    @classmethod
+    def empty(cls, names: tuple[str, ...], ids: Ints, alpha: float) -> "Groups":
+        """Return factors without groups, for topics of some ids."""
+        n_factors = len(names)
+        return cls(
+            names=names,
+            labels=((),) * n_factors,
+            ids=ids,
+            tables=sp.csr_array((0, len(ids))),
+            n_docs=np.zeros(0),
+            n_learned=0.0,
+            concentrations=np.full(n_factors, START),
+            amounts=np.zeros(n_factors + 1),
+            slope=0.0,
+            doc_concentration=alpha,
+            flat=np.array([0.0, 0.0, alpha]),
+            judged=np.zeros(6),
+        )
+
+    @property
+    def limits(self) -> Ints:
+        """Number of the first group of each factor, and of all groups, (F + 1,)."""
+        return np.cumsum([0, *map(len, self.labels)])
+
+    @property
+    def factors(self) -> Ints:
+        """Factor of each group, (n_groups,)."""
+        return np.repeat(np.arange(len(self.names)), list(map(len, self.labels)))
+
+    @property
+    def shares(self) -> Array:
+        """w_0, .., w_F: shares of corpus and factors in the base of a document."""
+        amounts = 1.0 + self.amounts
+        return amounts / amounts.sum()
+
+    @property
+    def gain(self) -> Gain:
+        """Held-out gain over corpus weights, nats per token, and its error."""
+        n_docs, gains, squares, products, n_tokens, of_lengths = self.judged.tolist()
+        if n_docs < 2.0:
+            return Gain(0.0, np.inf)
+        mean = gains / n_tokens
+        spread = max(squares - 2.0 * mean * products + mean**2 * of_lengths, 0.0)
+        return Gain(mean, np.sqrt(spread * n_docs / (n_docs - 1.0)) / n_tokens)
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether groups predict clearly better than the corpus."""
+        gain = self.gain
+        has_several = len(self.n_docs) > len(self.names)
+        return has_several and gain.mean > ERRORS * gain.error
+
+    @property
+    def ratio(self) -> float:
+        """Concentration of documents with groups over that of others, a_0 / alpha."""
+        return self.doc_concentration / float(self.flat[2])
+
+    def by_factor(self, values: Sequence[T]) -> T | dict[str, T]:
+        """Return the value of the only factor, or those of several by name."""
+        return (
+            dict(zip(self.names, values, strict=True)) if len(values) > 1 else values[0]
+        )
+
+    def weights(self, corpus: Array) -> Array:
+        """beta_fg given corpus weights (K + 1,), (n_groups, K + 1)."""
+        a = self.concentrations[self.factors][:, None]
+        result = a * corpus
+        result[:, :-1] += self.tables.toarray()
+        return result / result.sum(axis=1, keepdims=True)
+
+    def following(self, posterior: Posterior) -> "Groups":
+        """Return the groups with tables of the present topics, in their order.
+
+        Those of a topic that has been merged go to the topic that lives on.
+        """
+        if np.array_equal(self.ids, posterior.ids):
+            return self
+        heirs = {int(name): int(name) for name in self.ids}
+        for entry in posterior.lineage:
+            if entry.kind == "merge":
+                for name, heir in heirs.items():
+                    heirs[name] = entry.children[0] if heir in entry.parents else heir
+        columns, n_topics = posterior.columns, len(posterior.ids)
+        to = np.array([columns.get(heir, -1) for heir in heirs.values()], dtype=np.intp)
+        kept = np.flatnonzero(to >= 0)
+        shape = len(to), n_topics
+        moves = sp.csr_array((np.ones(len(kept)), (kept, to[kept])), shape=shape)
+        tables = sp.csr_array(self.tables @ moves)
+        tables.sort_indices()
+        return replace(self, ids=posterior.ids.copy(), tables=tables)
+
+    def extended(self, factors: Factors) -> "Groups":
+        """Return the groups and those of new labels, in order of labels."""
+        labels, order, added = list[tuple[Label, ...]](), list[Ints](), 0
+        old = self.limits
+        for f, column in enumerate(factors.columns_of(self.names)):
+            known, present = set(self.labels[f]), factors.labels[column]
+            new = tuple(label for label in present if label not in known)
+            labels.append(self.labels[f] + new)
+            own = np.arange(old[f], old[f + 1])
+            order += [own, len(self.n_docs) + added + np.arange(len(new))]
+            added += len(new)
+        at = np.concatenate([np.zeros(0, np.intp), *order])
+        none = sp.csr_array((added, self.tables.shape[1]))
+        tables = sp.csr_array(sp.vstack([self.tables, none], format="csr")[at])
+        n_docs = np.append(self.n_docs, np.zeros(added))[at]
+        return replace(self, labels=tuple(labels), tables=tables, n_docs=n_docs)
+
+    def codes(self, factors: Factors | None, n_docs: int) -> Ints:
+        """Return the number of the group of each document in each factor, (n_docs, F).
+
+        Or that the label is missing or new.
+        """
+        if factors is None:
+            return np.full((n_docs, len(self.names)), MISSING)
+        codes = factors.codes_in(self.names, self.labels)
+        return np.where(codes >= 0, codes + self.limits[:-1], codes)
+
+    def learn(
+        self, doc_topic: sp.csr_array, codes: Ints, corpus: Array, decay: float = 1.0
+    ) -> "Groups":
+        """Learn from expected counts N of further documents, (n_docs, K).
+
+        `corpus` are the corpus weights, (K + 1,). Of D documents so far, S of them new,
+        these have the weight (S / D)^decay: with 1, all have the same.
+        """
+        used = doc_topic.data > 0.0
+        n_docs, n_topics = doc_topic.shape
+        doc, counts = rows_of(doc_topic.indptr)[used], doc_topic.data[used]
+        topic = doc_topic.indices[used].astype(np.intp)
+        lengths = np.bincount(doc, counts, n_docs)
+        # Tables are those of pairs of a group and a topic that occur.
+        group = codes.T[:, doc]
+        known = group >= 0
+        sizes = np.bincount(codes[codes >= 0], minlength=len(self.n_docs))
+        kept, gained = _scales(self.n_docs, sizes, decay)
+        kept_of_all, gained_of_all = _scales(self.n_learned, n_docs, decay)
+        old = rows_of(self.tables.indptr) * n_topics + self.tables.indices
+        pairs = np.concatenate([old, (group * n_topics + topic)[known]])
+        pairs, places = np.unique(pairs.astype(np.intp), return_inverse=True)
+        group_of, topic_of = np.divmod(pairs, n_topics)
+        factor_of, n_factors = self.factors, len(self.names)
+        before = np.bincount(places[: len(old)], self.tables.data, len(pairs))
+        before = kept[group_of] * before
+        at, amounts_before = places[len(old) :], kept_of_all * self.amounts
+        slope_before, flat_before = kept_of_all * self.slope, kept_of_all * self.flat
+        base, base_of = corpus[topic], corpus[topic_of]
+        tables, a, shares = before, self.concentrations, self.shares
+        a_0, alpha = self.doc_concentration, self.flat[2]
+        for _ in range(N_ROUNDS):
+            a_of = a[factor_of]
+            total = np.bincount(group_of, tables, len(factor_of))
+            own = a_of[group_of] * base_of + tables
+            own /= (a_of + total)[group_of]
+            parts = np.tile(base, (n_factors + 1, 1))
+            parts[1:][known] = own[at]
+            parts *= shares[:, None]
+            mixed = parts.sum(axis=0)
+            parts *= expected_tables(a_0 * mixed, counts) / mixed
+            tables = np.bincount(at, parts[1:][known], len(pairs)) * gained[group_of]
+            tables += before
+            amounts = amounts_before + gained_of_all * parts.sum(axis=1)
+            shares = (1.0 + amounts) / (1.0 + amounts).sum()
+            growth = (psi(a_0 + lengths) - psi(a_0)).sum()
+            slope = slope_before + gained_of_all * growth
+            a_0 = (1.0 + amounts.sum()) / (1.0 + slope)
+            flat = expected_tables(alpha * base, counts).sum()
+            growth = (psi(alpha + lengths) - psi(alpha)).sum()
+            flat = flat_before[0] + gained_of_all * flat
+            growth = flat_before[1] + gained_of_all * growth
+            alpha = (1.0 + flat) / (1.0 + growth)
+            total = np.bincount(group_of, tables, len(factor_of))
+            dishes = np.bincount(
+                factor_of[group_of],
+                expected_tables(
+                    a_of[group_of] * base_of, np.maximum(tables, LEAST_TABLES)
+                ),
+                n_factors,
+            )
+            rise = np.bincount(factor_of, psi(a_of + total) - psi(a_of), n_factors)
+            a = (1.0 + dishes) / (1.0 + rise)
+        ends = np.cumsum(np.bincount(group_of, minlength=len(factor_of)))
+        shape = len(factor_of), n_topics
+        return replace(
+            self,
+            tables=csr(tables, topic_of, np.append(0, ends), shape),
+            n_docs=self.n_docs + sizes,
+            n_learned=self.n_learned + n_docs,
+            concentrations=a,
+            amounts=amounts,
+            slope=float(slope),
+            doc_concentration=float(a_0),
+            flat=np.array([flat, growth, alpha]),
+        )
+
+    def priors(
+        self, corpus: Array, alpha: float, codes: Ints, doc_topic: sp.csr_array
+    ) -> Array:
+        """Dirichlet parameters of documents in prediction, (n_docs, K + 1).
+
+        `corpus` are the corpus weights, (K + 1,), `alpha` is the concentration of
+        documents without groups, and `doc_topic` are their expected counts N, which are
+        read where labels are missing.
+        """
+        weights, shares, limits = self.weights(corpus), self.shares[1:], self.limits
+        is_new = codes == NEW
+        # Exactly beta where all labels are new.
+        result = (1.0 - (shares * ~is_new).sum(axis=1))[:, None] * corpus
+        known = shares * ~is_new
+        concentration = alpha * self.ratio ** (known.sum(axis=1) / shares.sum())
+        for f, share in enumerate(shares):
+            some = codes[:, f] >= 0
+            result[some] += share * weights[codes[some, f]]
+        for f, share in enumerate(shares):
+            missing = np.flatnonzero(codes[:, f] == MISSING)
+            if len(missing) == 0:
+                continue
+            own = slice(limits[f], limits[f + 1])
+            q = self._infer(
+                doc_topic[missing],
+                result[missing],
+                share * weights[own],
+                self.n_docs[own],
+                concentration[missing],
+            )
+            result[missing] += share * (q @ weights[own])
+        result *= concentration[:, None]
+        return result
+
+    def _infer(self, doc_topic, others, weights, n_docs, concentration) -> Array:
+        """Probability of each group of a factor, (n_docs, n_groups of the factor).
+
+        `others` are the other parts of the base, (n_docs, K + 1).
+        """
+        doc, topic = rows_of(doc_topic.indptr), doc_topic.indices
+        counts = np.maximum(doc_topic.data, LEAST_TABLES)
+        some, a = -np.expm1(-counts), concentration[doc]
+        others, counts = others[doc, topic], counts / some
+        logs = np.empty((doc_topic.shape[0], len(weights)))
+        for g, own in enumerate(weights):
+            masses = a * (others + own[topic])
+            parameters = np.concatenate([masses + counts, masses])
+            values = np.empty_like(parameters)
+            log_gamma(parameters, values, np.empty_like(parameters))
+            growth = some * (values[: len(masses)] - values[len(masses) :])
+            logs[:, g] = np.bincount(doc, growth, len(logs))
+        logs += np.log(1.0 + n_docs)
+        logs -= logs.max(axis=1, keepdims=True)
+        q = np.exp(logs)
+        return q / q.sum(axis=1, keepdims=True)
+
+
+def _scales(old: Any, new: Any, decay: float) -> tuple[Any, Any]:
+    """Scales of sums over old documents and over new ones, see `Groups.learn`.
+
+    Sums then stand for all of both.
+    """
+    total = np.maximum(old + new, 1.0)
+    share = np.where(old > 0, (new / total) ** decay, 1.0)
+    share = np.where(np.asarray(new) > 0, share, 0.0)
+    kept = (1.0 - share) * total / np.maximum(old, 1.0)
+    return kept, share * total / np.maximum(new, 1.0)
+
+
+def doc_priors(
+    groups: Groups,
+    posterior: Posterior,
+    factors: Factors | None,
+    X: sp.csr_array,
+    executor: Executor,
+) -> Array:
+    """Dirichlet parameters of documents in prediction, (n_docs, K + 1)."""
+    groups = groups.following(posterior)
+    codes = groups.codes(factors, X.shape[0])
+    lengths = np.diff(X.indptr)
+    has_missing = (codes == MISSING).any(axis=1)
+    read, limits = np.repeat(has_missing, lengths), np.cumsum(lengths * has_missing)
+    part = csr(X.data[read], X.indices[read], np.append(0, limits), X.shape)
+    doc_topic = fold_in_posterior(posterior, part, executor).doc_topic
+    state = posterior.state.for_prediction
+    return groups.priors(state.weights, state.doc_concentration, codes, doc_topic)
+
+
+def learn_groups(
+    groups: Groups | None,
+    posterior: Posterior,
+    factors: Factors,
+    X: sp.csr_array,
+    decay: float,
+    executor: Executor,
+) -> Groups:
+    """Learn groups from documents, or more of present ones from further documents.
+
+    Of D documents of a group so far, S of them new, these have the weight (S / D)^decay
+    in its weights: topics change in a stream. A fifth of the documents judges: present
+    groups or, if there are none, those of the other documents.
+    """
+    state, n_docs = posterior.state, X.shape[0]
+    is_first = groups is None
+    if groups is None:
+        alpha = state.doc_concentration
+        groups = Groups.empty(factors.names, posterior.ids.copy(), alpha)
+    groups = groups.following(posterior).extended(factors)
+    codes = groups.codes(factors, n_docs)
+    rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, 2, posterior.n_steps)
+    order = rng.permutation(n_docs)
+    n_held = n_held_out(n_docs, np.asarray(X.sum(axis=1)).ravel()[order])
+    if n_held == 0 and not is_first:
+        n_held = int(np.ceil(SHARE * n_docs))
+    judges, others = np.sort(order[:n_held]), np.sort(order[n_held:])
+    doc_topic = fold_in_posterior(posterior, X, executor).doc_topic
+    judged = groups
+    if is_first:
+        judged = groups.learn(doc_topic[others], codes[others], state.weights)
+    sums = _judge(judged, posterior, X[judges], codes[judges], rng, executor)
+    learned = groups.learn(doc_topic, codes, state.weights, decay)
+    if n_docs > 0:
+        kept, gained = _scales(groups.n_learned, n_docs, decay)
+        # Errors of weighted sums go with squares of weights.
+        sums += (kept / gained) ** np.where(IS_SQUARE, 2.0, 1.0) * groups.judged
+    else:
+        sums = groups.judged
+    return replace(learned, judged=sums)
+
+
+def _judge(
+    groups: Groups,
+    posterior: Posterior,
+    X: sp.csr_array,
+    codes: Ints,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> Array:
+    """Compare groups with the corpus by held-out tokens of documents, see `judged`.
+
+    Under the concentration of documents with groups, so that the weights alone differ:
+    topics have seen these documents, whose proportions are sharper than those of
+    others.
+    """
+    known = (codes >= 0).any(axis=1)
+    X, codes = X[known], codes[known]
+    numbers, held, observed = zip(*deal_tokens(X, N_FOLDS, rng), strict=True)
+    rows = np.concatenate(numbers)
+    if len(rows) == 0:
+        return np.zeros(6)
+    held_out = HeldOut(
+        Corpus(X[:0]),
+        rows[:0],
+        np.unique(rows, return_inverse=True)[1],
+        sp.vstack(observed, format="csr"),
+        sp.vstack(held, format="csr"),
+    )
+    state = posterior.state.for_prediction
+    codes = np.where(codes >= 0, codes, NEW)[rows]
+    none = sp.csr_array((len(rows), len(state.weights) - 1))
+    own = groups.priors(state.weights, state.doc_concentration, codes, none)
+    flat = own.sum(axis=1, keepdims=True) * state.weights
+    new, old = (
+        held_out.log_probability(held_out.predict(posterior, executor, priors=priors))
+        for priors in (own, flat)
+    )
+    gains, n = new - old, held_out.n_tokens
+    sums = np.ones_like(n), gains, gains**2, gains * n, n, n**2
+    return np.array([values.sum() for values in sums])
