@@ -34,6 +34,7 @@ from skbnp.models.hdp.burstiness import (
     NO_BURSTINESS,
 )
 from skbnp.models.hdp.cross_fit import OF_ALL_FITS, CrossFittedTrials, hold_out_each
+from skbnp.models.hdp.emerging import Change, faded_topics, new_topics
 from skbnp.models.hdp.fold_in import Seated, fold_in_posterior, score_documents
 from skbnp.models.hdp.groups import Groups, doc_priors, learn_groups
 from skbnp.models.hdp.held_out import has_few_tokens, hold_out
@@ -725,6 +726,32 @@ class HDP(VariationalTopicModel):
         return np.array([n for n in born if n in self._posterior.ids], dtype=np.intp)
 
     @property
+    def _kept_documents(self) -> tuple[sp.csr_array, Ints] | None:
+        """Documents that a stream keeps and the call of each, or None."""
+        check_is_fitted(self)
+        reservoir = self._posterior.reservoir
+        if reservoir is None or len(reservoir.keys) == 0:
+            return None
+        return reservoir.counts, reservoir.calls.astype(np.intp)
+
+    def _changes(self, since: int | None) -> list[Change]:
+        """Topics of a stream that are new since a call, and those that have faded.
+
+        None: since half of the calls of which documents are kept.
+        """
+        calls = np.unique(self._posterior.reservoir.calls)
+        if since is None:
+            since = int(calls[(len(calls) - 1) // 2])
+        elif not calls[0] <= since < self.n_iter_:
+            raise ValueError(
+                f"since must be a call from {calls[0]}, the first with documents kept, "
+                f"to {self.n_iter_ - 1}, got {since}."
+            )
+        with Executor(self.n_jobs) as executor:
+            new = new_topics(self._posterior, since, executor)
+            return new + faded_topics(self._posterior, since, executor)
+
+    @property
     def _n_enough_docs(self) -> int:
         return 0 if self._plan.moves is None else ENOUGH_DOCS
 
@@ -949,6 +976,7 @@ class HDP(VariationalTopicModel):
         if posterior.reservoir is None:
             n_seen = posterior.n_seen
             posterior.reservoir = Reservoir.empty(counts.shape[1], n_seen)
+        call = 1 + (self.n_iter_ if posterior.n_steps > 0 else 0)
         begin, batch_size = 0, self._batch_size(counts)
         while begin < counts.shape[0]:
             n_left = counts.shape[0] - begin
@@ -962,7 +990,7 @@ class HDP(VariationalTopicModel):
                     posterior, some, executor, monitor, moves
                 )
             posterior.reservoir, learned = posterior.reservoir.add(
-                counts[begin:end], moves.reservoir_tokens, posterior.seed_entropy
+                counts[begin:end], moves.reservoir_tokens, posterior.seed_entropy, call
             )
             if learned.shape[0] == 0 and posterior.n_steps == 0:
                 learned = counts[begin:end]  # there is nothing else yet

@@ -264,6 +264,7 @@ def _begin(n_tokens, shares, squares, n_documents):
         "n_terms": [POSITIVE],
         "n_documents": [POSITIVE],
         "min_samples": [at_least(0, Real)],
+        "since": [at_least(1), None],
     }
 )
 def emerging_topics(
@@ -275,19 +276,22 @@ def emerging_topics(
     n_terms: int = 5,
     n_documents: int = 5,
     min_samples: float = 1.0,
+    since: int | None = None,
 ) -> "DataFrame":
     """List the topics that begin in later epochs, with their first documents.
 
     Parameters
     ----------
     estimator : fitted topic model or Pipeline that ends in one
-        Of `DependentTrees` and `GibbsDependentTrees`, topics that were born; of any
-        other model, those whose share rises, see "is_new" of :func:`topics_over_time`.
+        Of `DependentTrees` and `GibbsDependentTrees`, topics that were born; of a
+        stream of `HDP` without `X`, topics that are new since a call and those that
+        have faded; of any other model, those whose share rises, see "is_new" of
+        :func:`topics_over_time`.
     X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
             default=None
         What `estimator` takes, raw documents for a text Pipeline, to choose documents
-        from. None lists no documents: the births of dependent trees, or the topics that
-        an `HDP` began in a stream, by updates (`history_["step"]`) as epochs.
+        from. None lists no documents: the births of dependent trees, or the changes of
+        a stream by the documents that it keeps.
     epochs : array-like of shape (n_samples,), default=None
         Label of time of each row of `X`.
     feature_names : array-like of str of shape (n_features,), default=None
@@ -295,8 +299,11 @@ def emerging_topics(
     n_terms, n_documents : int, default=5
         Terms and documents of each topic.
     min_samples : float, default=1.0
-        Least expected rows that a topic has in the epoch of its birth; of other models,
-        documents with a token of it, where `X` is given.
+        Least expected rows that a topic has in the epoch of its birth; of a stream,
+        documents kept; of other models, documents with a token of it.
+    since : int or None, default=None
+        Call of a stream (`n_iter_` after it) until which topics are older. None: half
+        of the calls of which documents are kept.
 
     Returns
     -------
@@ -306,23 +313,48 @@ def emerging_topics(
         of `X` of this epoch: of dependent trees those that are nearer to the topic than
         to any other, the nearest first, of other models those with most of its tokens.
 
+        Of a stream without `X`, one row for each change, the new ones first, by
+        p-value:
+
+        - "epoch": the first call with the topic, or without it; "kind": "new" or
+          "faded";
+        - "topic": id of the present topic like it, -1 if the model has none yet;
+        - "n_documents": with it, expected number of those kept since then, or until
+          then; "share": of these;
+        - "gain", "error": held-out log probability that documents of half of the sample
+          gain by the topic beside all older ones, in nats, and its standard error; nan
+          of one that has faded;
+        - "p_value": of the change, for all topics and calls together;
+        - "nearest", "cosine": the older topic that is most similar, -1 and nan of one
+          that has faded;
+        - "terms": the most probable ones; "documents": empty;
+        - "line": all of it, for a log.
+
     Raises
     ------
     ImportError
         If pandas is not installed.
     TypeError
-        If the estimator has neither `epochs_` nor `emerged_component_ids_` and `X` is
-        None, or its `transform` does not return shares.
+        If `X` is None and the estimator has no `epochs_` and keeps no documents of a
+        stream, or its `transform` does not return shares.
     ValueError
-        If `X` is given without `epochs`, or has another number of features.
+        If `X` is given without `epochs`, or has another number of features, or `since`
+        is not before the last call, or before documents were kept.
+
+    Notes
+    -----
+    Of a stream in which nothing begins or fades one call in 100 lists something, at
+    most, whatever the number of topics: a two-sample test of the documents kept, see
+    the derivation of `HDP`. Of streams that are longer than their sample evidence comes
+    later, in proportion.
     """
     import_pandas()
     if X is not None and epochs is None:
         raise ValueError("epochs must have the label of each row of X, got None.")
     model = read.fitted_model(estimator)
-    has_births = hasattr(model, "emerged_component_ids_") and read.is_stream(model)
-    if X is None and has_births:
-        return _births_of_stream(estimator, feature_names, n_terms)
+    if X is None and getattr(model, "_kept_documents", None) is not None:
+        frame = _changes_of_stream(estimator, feature_names, n_terms, since)
+        return frame[frame["n_documents"] >= min_samples].reset_index(drop=True)
     is_native = X is None or _is_native(estimator)
     if is_native:
         frame = _epochs_of_trees(estimator, feature_names, n_terms)
@@ -353,20 +385,29 @@ def emerging_topics(
     return result.assign(documents=documents)
 
 
-def _births_of_stream(estimator, feature_names, n_terms):
-    """Return a frame of the topics that began in a stream, from its log."""
+def _changes_of_stream(estimator, feature_names, n_terms, since):
+    """Return a frame of the topics of a stream that are new, or have faded."""
     model = read.fitted_model(estimator)
-    terms = top_terms(estimator, feature_names, n_terms)
-    born, ids = model.emerged_component_ids_, read.topic_numbers(estimator, len(terms))
-    places = [int(np.flatnonzero(ids == name)[0]) for name in born]
-    begun = [entry for entry in model.lineage_ if entry.kind == "birth"]
-    steps = {name: entry.step for entry in begun for name in entry.children}
+    changes = model._changes(since)
+    names = read.column_names(estimator, model.n_features_in_, feature_names)
+    given = getattr(model, "topic_names_", {})
+    best = [one.columns[largest(one.words, n_terms)] for one in changes]
+    terms = [names[columns].tolist() for columns in best]
+    pairs = list(zip(changes, terms, strict=True))
     columns = {
-        "epoch": [steps[name] for name in born.tolist()],
-        "topic": born,
-        "share": model.topic_weights_[places],
-        "terms": [terms[place] for place in places],
-        "documents": [[] for _ in places],
+        "epoch": [one.begin for one in changes],
+        "kind": [one.kind for one in changes],
+        "topic": [one.topic for one in changes],
+        "n_documents": [one.n_documents for one in changes],
+        "share": [one.n_documents / one.n_kept for one in changes],
+        "gain": [one.gain for one in changes],
+        "error": [one.error for one in changes],
+        "p_value": [one.p_value for one in changes],
+        "nearest": [one.nearest for one in changes],
+        "cosine": [one.cosine for one in changes],
+        "terms": terms,
+        "documents": [[] for _ in changes],
+        "line": [one.line(of, given.get(one.topic)) for one, of in pairs],
     }
     return import_pandas().DataFrame(columns)
 

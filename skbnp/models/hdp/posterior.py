@@ -28,7 +28,7 @@ from skbnp.models.hdp.model import (
 from skbnp.utils.arrays import with_columns
 from skbnp.utils.matching import most_similar
 from skbnp.utils.ranges import LARGE, Amount, Count, In, Number, Sized
-from skbnp.utils.typing import Array, Flags, Ints
+from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
 # Caches of the statistics of parts of a corpus, for both families of the HDP.
 
@@ -262,6 +262,7 @@ class Reservoir:
 
     keys: Annotated[NDArray[np.uint64], Sized("n_kept", most=2**64)]
     counts: Annotated[sp.csr_array, Sized("n_kept", "n_features", least=0)]
+    calls: Annotated[Ints32, Sized("n_kept")]  # of the stream in which they came
     last_key: Key = LAST_KEY  # that is kept
     last_held_key: Key = int(SHARE * LAST_KEY)
     n_before: Amount = 0.0  # documents of the stream before the first one here
@@ -279,7 +280,8 @@ class Reservoir:
         """Return a reservoir without documents, for a stream of `n_seen` so far."""
         keys, nothing = np.zeros(0, np.uint64), sp.csr_array((0, n_words))
         n_next = max(FIRST_TRIALS, GROWTH * n_seen) if has_trials else NEVER
-        return cls(keys, nothing, n_before=n_seen, n_next=n_next)
+        calls = np.zeros(0, np.int32)
+        return cls(keys, nothing, calls, n_before=n_seen, n_next=n_next)
 
     @property
     def n_docs(self) -> float:
@@ -363,11 +365,12 @@ class Reservoir:
         return replace(self, counts=with_columns(self.counts, n_words))
 
     def add(
-        self, X: sp.csr_array, n_tokens: float, seed_entropy: int
+        self, X: sp.csr_array, n_tokens: float, seed_entropy: int, call: int = 0
     ) -> tuple["Reservoir", sp.csr_array]:
         """Return the reservoir with new documents, and those of `X` to learn from.
 
-        About `n_tokens` tokens are kept, and at least `FEWEST_DOCS` documents.
+        They come in the call of this number. About `n_tokens` tokens are kept, and at
+        least `FEWEST_DOCS` documents.
         """
         keys = document_keys(X, seed_entropy)
         is_new = (keys <= np.uint64(self.last_key)) & ~np.isin(keys, self.keys)
@@ -382,6 +385,7 @@ class Reservoir:
                 self,
                 keys=np.concatenate([self.keys, keys[new]]),
                 counts=sp.vstack([self.counts, fresh], format="csr"),
+                calls=np.append(self.calls, np.full(len(new), call, np.int32)),
             )._limited(n_tokens)
         return grown, X[~_are_held_out(keys, X, self.last_held_key)]
 
@@ -401,7 +405,11 @@ class Reservoir:
             rows = np.sort(order[:n_kept])
             last_key = int(keys[n_kept - 1])
             kept = replace(
-                self, keys=self.keys[rows], counts=counts[rows], last_key=last_key
+                self,
+                keys=self.keys[rows],
+                counts=counts[rows],
+                calls=self.calls[rows],
+                last_key=last_key,
             )
             most_held = min(most_held, int(np.ceil(SHARE * n_kept)))
         if most_held < np.count_nonzero(keys <= np.uint64(self.last_held_key)):
