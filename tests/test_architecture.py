@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,15 +60,18 @@ def part_of(path):
     return path.parts[0].removesuffix(".py")
 
 
+@cache
 def imports(source):
     """Absolute names of all modules that a source file imports, anywhere in it."""
+    names = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [node.module]
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
 
 
 def check_points_down(path, names):

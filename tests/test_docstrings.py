@@ -25,8 +25,12 @@ MODULES = [
 SLOW = (
     "skbnp.estimators._gibbs_nested_crp",
     "skbnp.estimators._hca",
+    "skbnp.estimators._merge_fits",
     "skbnp.estimators._nested_crp",
+    "skbnp.estimators._nested_hdp",
+    "skbnp.estimators._stick_breaking_hdp",
     "skbnp.inspection._over_time",
+    "skbnp.inspection._path",
     "skbnp.inspection._compared",
 )
 PUBLIC_MODULES = [

@@ -42,24 +42,18 @@ OPTIONAL = {
 
 def outside(source):
     """Yield distributions that a file imports, and whether importing it needs them."""
-    tree = ast.parse(source)
-    inner = {
-        id(node)
-        for block in ast.walk(tree)
-        if isinstance(block, (ast.FunctionDef, ast.If, ast.Try))
-        for node in ast.walk(block)
-    }
-    for node in ast.walk(tree):
+    waiting, known = [(ast.parse(source), True)], {"skbnp", "_typeshed"}
+    while waiting:
+        node, at_once = waiting.pop()
+        at_once &= not isinstance(node, (ast.FunctionDef, ast.If, ast.Try))
+        waiting += [(child, at_once) for child in ast.iter_child_nodes(node)]
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            modules = [node.module]
         else:
-            continue
-        for module in modules:
-            name = module.split(".")[0]
-            if name not in {"skbnp", "_typeshed", *sys.stdlib_module_names}:
-                yield DISTRIBUTIONS.get(name, name), id(node) not in inner
+            modules = [node.module] if isinstance(node, ast.ImportFrom) else []
+        for name in {module.split(".")[0] for module in modules} - known:
+            if name not in sys.stdlib_module_names:
+                yield DISTRIBUTIONS.get(name, name), at_once
 
 
 def undeclared(path, source):

@@ -19,7 +19,7 @@ RUNNER = Path(__file__).parent / "script_runner.py"
 
 #: Arguments of each script, or of each case of one.
 SCRIPTS = {
-    "examples/hdp/plot_number_of_topics.py": [],
+    "examples/hdp/plot_seed_words.py": [],
 }
 WEEKLY = {
     "benchmarks/builds.py": ["--runs", "1"],
@@ -91,9 +91,9 @@ LONG = {
     "examples/hdp/plot_lineage.py": [],
     "examples/hdp/plot_merge_fits.py": [],
     "examples/hdp/plot_mutation_counts.py": [],
+    "examples/hdp/plot_number_of_topics.py": [],
     "examples/hdp/plot_saving.py": [],
     "examples/hdp/plot_stream.py": [],
-    "examples/hdp/plot_seed_words.py": [],
     "examples/hdp/plot_topic_groups.py": [],
     "examples/hdp/plot_topic_shares.py": [],
     "examples/hdp/plot_topic_traces.py": [],
@@ -126,7 +126,7 @@ PEERS = {
     ],
 }
 HAS_PEERS = all(map(find_spec, PACKAGES))
-#: Run by `clusters/test_processes.py`, and by those who may make networks.
+#: Run by `clusters/test_faults.py`, and by those who may make networks.
 ELSEWHERE = {"benchmarks/dask_faults.py", "benchmarks/dask_hosts.py"}
 #: No scripts.
 SHARED = {

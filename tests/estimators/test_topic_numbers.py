@@ -205,8 +205,8 @@ def test_a_fit_numbers_its_topics_by_tokens_and_tells_its_monitors(name, X):
 
 
 @pytest.mark.parametrize("name", list(MODELS))
-def test_numbers_stay_whatever_comes_after_a_fit(name, X):
-    model = clone(MODELS[name]).fit(X)
+def test_numbers_stay_whatever_comes_after_a_fit(name, fits, X):
+    model = copy.deepcopy(fits[name])
     before = dict(zip(model.component_ids_.tolist(), model.components_, strict=True))
     model.partial_fit(X[::-1][:40])
     alive = [n for n in model.component_ids_.tolist() if n in before]

@@ -1,5 +1,7 @@
 """A topic brings at least the share `min_gain` of what all topics gain, or it ends."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -36,10 +38,14 @@ def unequal():
     return draw([60.0, 35.0, *np.full(10, 0.5)])
 
 
-@pytest.fixture
-def compared(monkeypatch):
-    """Record of the runs that trials decide on: trials, kind, number, state, logs."""
-    runs, decide = [], HeldOutTrials._decide
+def fit_with_runs(X, *given, **settings):
+    """Fit; also return the runs that trials decide on, and what suits repeats.
+
+    Runs are trials, kind, number, state and logs; the others kind, whether there were
+    no repeats before, and what was asked for.
+    """
+    runs, suited = [], []
+    decide, suit = HeldOutTrials._decide, HeldOutTrials._suited_prediction
 
     def spy(trials, run, monitor):
         n_passes = run.n_passes
@@ -47,8 +53,21 @@ def compared(monkeypatch):
         assert n_passes in run.logs
         yield from decide(trials, run, monitor)
 
-    monkeypatch.setattr(HeldOutTrials, "_decide", spy)
-    return runs
+    def spy_suited(trials, run, repeats):
+        suited.append((run.kind, run.posterior.state.burstiness is None, repeats))
+        return suit(trials, run, repeats)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HeldOutTrials, "_decide", spy)
+        patch.setattr(HeldOutTrials, "_suited_prediction", spy_suited)
+        hdp = HDP(*given, random_state=0, **settings).fit(X)
+    return hdp, runs, suited
+
+
+@pytest.fixture(scope="module")
+def priced(unequal):
+    """Fits of the unequal topics by the share, with their runs; each is made once."""
+    return cache(lambda share: fit_with_runs(unequal[0], min_gain=share))
 
 
 @pytest.mark.parametrize("kind", ["equal", "power"])
@@ -60,19 +79,18 @@ def test_planted_topics_are_kept_by_default(kind):
     assert n_near(hdp, topics) >= len(topics) - 1
 
 
-def test_a_larger_share_leaves_fewer_topics(unequal):
-    X, topics = unequal
-    fits = [HDP(min_gain=share, random_state=0).fit(X) for share in (0, 0.005, 0.3)]
+def test_a_larger_share_leaves_fewer_topics(unequal, priced):
+    _, topics = unequal
+    fits = [priced(share)[0] for share in (0, 0.005, 0.3)]
     numbers = [hdp.n_components_ for hdp in fits]
     assert numbers[0] > numbers[2] == 2
     assert numbers[0] >= numbers[1] >= numbers[2]
     assert n_near(fits[0], topics) > n_near(fits[2], topics) == 2
 
 
-def test_the_number_maximises_the_gain_less_the_price(unequal, compared):
+def test_the_number_maximises_the_gain_less_the_price(priced):
     """Of the numbers compared, by a formula of its own over the recorded logs."""
-    X, _ = unequal
-    hdp = HDP(min_gain=0.02, random_state=0).fit(X)
+    hdp, compared, _ = priced(0.02)
     trials = compared[-1][0]
     n_tokens = trials.n_tokens.sum()
     reduced = [run for run in compared if run[1] in ("tables", "reduction")]
@@ -84,13 +102,13 @@ def test_the_number_maximises_the_gain_less_the_price(unequal, compared):
     assert unpriced != best  # the price decides
 
 
-def test_one_topic_has_the_repeats_of_the_topics(compared):
+def test_one_topic_has_the_repeats_of_the_topics():
     """What topics gain is over one topic with the same repeats of words."""
     rng = np.random.default_rng(0)
     X, _ = draw(np.ones(6), n_docs=400)
     words = [rng.multinomial(100, rng.dirichlet(row + 1e-9)) for row in X.toarray()]
-    HDP(random_state=0).fit(np.array(words))
-    trials, _, n_topics, state, logs = compared[-1]
+    _, runs, _ = fit_with_runs(np.array(words))
+    trials, _, n_topics, state, logs = runs[-1]
     assert state.burstiness is not None
     posterior, executor = trials.posterior, trials.model.executor
     held_out, gains = trials.held_out, []
@@ -103,12 +121,10 @@ def test_one_topic_has_the_repeats_of_the_topics(compared):
     assert abs(gains[1] - gains[0]) > 0.1  # without repeats, another gain
 
 
-def test_births_that_would_cost_more_than_all_gain_are_not_tried(unequal, compared):
-    X, _ = unequal
+def test_births_that_would_cost_more_than_all_gain_are_not_tried(unequal):
     for share, is_tried in ((0.005, True), (0.1, False)):
-        del compared[:]
-        HDP(5, min_gain=share, random_state=0).fit(X)  # ten births are the fewest
-        assert any(kind == "births" for _, kind, *_ in compared) == is_tried
+        _, runs, _ = fit_with_runs(unequal[0], 5, min_gain=share)  # ten at the least
+        assert any(kind == "births" for _, kind, *_ in runs) == is_tried
 
 
 def test_without_a_price_nothing_of_it_counts(unequal, monkeypatch):
@@ -126,24 +142,16 @@ def test_without_a_price_nothing_of_it_counts(unequal, monkeypatch):
                 assert_same(usual, other)
 
 
-def test_whether_words_repeat_is_known_before_reductions(monkeypatch, unequal):
+def test_whether_words_repeat_is_known_before_reductions(priced):
     """One topic with repeats of its own may gain more than the right topics do."""
-    learned, suit = [], HeldOutTrials._suited_prediction
-
-    def spy(trials, run, repeats):
-        learned.append((run.kind, run.posterior.state.burstiness is None, repeats))
-        return suit(trials, run, repeats)
-
-    monkeypatch.setattr(HeldOutTrials, "_suited_prediction", spy)
-    HDP(random_state=0).fit(unequal[0])
-    of_reductions = [entry for entry in learned if entry[0] == "reduction"]
+    _, _, suited = priced(0.005)
+    of_reductions = [entry for entry in suited if entry[0] == "reduction"]
     assert any(has_none for _, has_none, _ in of_reductions)
     assert not any(has_none and repeats for _, has_none, repeats in of_reductions)
 
 
-def test_gains_are_kept_in_files_and_in_summaries(unequal, tmp_path):
-    X, _ = unequal
-    hdp = HDP(min_gain=0.02, random_state=0).fit(X)
+def test_gains_are_kept_in_files_and_in_summaries(priced, tmp_path):
+    hdp, *_ = priced(0.02)
     gains = hdp.n_components_gains_
     assert len(gains) > 3
     assert list(gains) == sorted(gains)
@@ -155,21 +163,27 @@ def test_gains_are_kept_in_files_and_in_summaries(unequal, tmp_path):
     assert "min_gain=0" in text
     fewer = max(n for n in gains if n < hdp.n_components_)
     assert f"{fewer} would lose" in text
-    plain = HDP(min_gain=0, random_state=0).fit(X[:300])
+    plain, *_ = priced(0)
     assert plain.n_components_gains_ == {}
     assert "why so many" not in str(summary(plain))
 
 
-def test_streams_and_few_documents_have_a_price(unequal, all_splits):
-    X, _ = unequal
+def test_streams_have_a_price(unequal):
     numbers = []
     for share in (0.0, 0.3):
         stream = HDP(min_gain=share, random_state=0)
         for begin in range(0, 1200, 200):
-            stream.partial_fit(X[begin : begin + 200])
-        few = HDP(min_gain=share, random_state=0).fit(X[:80])
+            stream.partial_fit(unequal[0][begin : begin + 200])
+        numbers.append(stream.n_components_)
+    assert numbers[0] > numbers[1]
+
+
+@pytest.mark.long
+def test_few_documents_have_a_price(unequal):
+    numbers = []
+    for share in (0.0, 0.3):
+        few = HDP(min_gain=share, random_state=0).fit(unequal[0][:80])
         assert few._posterior.is_cross_fitted
-        numbers.append((stream.n_components_, few.n_components_))
         assert bool(few.n_components_gains_) == bool(share)
-    assert numbers[0][0] > numbers[1][0]
-    assert numbers[0][1] >= numbers[1][1]
+        numbers.append(few.n_components_)
+    assert numbers[0] >= numbers[1]

@@ -47,8 +47,8 @@ def check_consensus(consensus, phi, theta, least=0.98):
 
 @pytest.fixture(scope="module")
 def chains():
-    X, phi, theta = planted(0, 300, 5, 40, (60, 200))
-    hdp = GibbsHDP(8, max_iter=120, thin=5, n_chains=3, random_state=0).fit(X)
+    X, phi, theta = planted(0, 200, 5, 40, (60, 200))
+    hdp = GibbsHDP(8, max_iter=80, thin=4, n_chains=2, random_state=0).fit(X)
     return hdp, X, phi, theta
 
 
