@@ -53,6 +53,9 @@ WEEKLY = {
         *("--recipes", "gibbs", "--settings", "balanced-1"),
         *("--seeds", "1"),
     ],
+    "benchmarks/shares_coverage.py": [
+        *("--models", "HDP", "--tokens", "60", "--seeds", "0", "0"),
+    ],
     "benchmarks/speed_targets.py": ["jacm", "--runs", "1"],
     "benchmarks/topic_numbers.py few_signatures": ["--draw", "0", "1"],
     "benchmarks/topic_numbers.py gibbs_topic_prior": [],

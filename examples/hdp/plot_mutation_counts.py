@@ -12,13 +12,15 @@ was exposed to. A tumour is a document, a mutation a word, and a signature a top
 # Tumours with known signatures
 # -----------------------------
 # Real signatures are not needed to see how it works. Six are made up here, each strong
-# in one or two substitutions and uneven over neighbours; 200 tumours have some of them,
-# and between 200 and 5,000 mutations each.
+# in one or two substitutions and uneven over neighbours; 200 tumours of two types have
+# some of them, and between 200 and 5,000 mutations each. Type B has more of the first.
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 
 from skbnp import HDP
+from skbnp.inspection import TopicSharesDisplay, match_components, topic_shares
 
 SUBSTITUTIONS = ["C>A", "C>G", "C>T", "T>A", "T>C", "T>G"]
 rng = np.random.default_rng(0)
@@ -36,21 +38,25 @@ signatures = np.hstack(
     [rng.dirichlet(np.full(16, 0.5), 6) * s[:, None] for s in strength.T]
 )
 exposures = rng.dirichlet(np.full(6, 0.3), 200)
+tumour_type = np.repeat(["type A", "type B"], 100)
+exposures[100:] = 0.7 * exposures[100:] + 0.3 * np.eye(6)[0]
 n_mutations = np.exp(rng.uniform(np.log(200), np.log(5000), 200)).astype(int)
-X = np.array(
-    [
-        rng.multinomial(n, exposure @ signatures)
-        for n, exposure in zip(n_mutations, exposures, strict=True)
-    ]
-)
+counts = [
+    rng.multinomial(n, exposure @ signatures)
+    for n, exposure in zip(n_mutations, exposures, strict=True)
+]
+bases = [(before, after) for before in "ACGT" for after in "ACGT"]
+kinds = [
+    f"{before}[{change}]{after}" for change in SUBSTITUTIONS for before, after in bases
+]
+X = pd.DataFrame(counts, columns=kinds)
 
 # %%
 # Signatures found
 # ----------------
 # The number of signatures is found, not given: samples that are held out judge it by
-# how well they are predicted. With 96 types and hundreds of mutations a topic prior
-# larger than that for text is apt, and the mean-field family, which keeps it, seldom
-# uses two topics for one signature.
+# how well they are predicted. With 96 types and hundreds of mutations the mean-field
+# family with a large topic prior is quick, and divides few signatures in two.
 hdp = HDP(
     30,
     variational_family="mean_field",
@@ -95,6 +101,21 @@ axes[-1].set(xlabel="type of mutation, 16 pairs of neighbours for each substitut
 plt.show()
 
 # %%
+# Which are known?
+# ----------------
+# A catalogue, such as that of COSMIC, is a table with a column for each signature; here
+# it has four of the six, two that never come alone, and twenty others.
+# :func:`skbnp.inspection.match_components` lists what matches by cosine, what two
+# signatures of the catalogue explain together, and what is new. "low" and "recurrence"
+# are of bootstrap samples of the tumours.
+others = rng.dirichlet(np.full(96, 0.3), 20)
+halves = np.where(np.arange(96) < 48, 1.95, 0.05) * signatures[5]
+known = np.vstack([signatures[:4], halves, 2.0 * signatures[5] - halves, others])
+names = [f"S{number}" for number in range(1, len(known) + 1)]
+catalogue = pd.DataFrame(known.T, index=kinds, columns=names)
+print(match_components(hdp, catalogue, X).to_frame().round(3).to_string())
+
+# %%
 # Exposures of tumours
 # --------------------
 # ``transform`` gives the share of each signature in a tumour. Each dot is a tumour, on
@@ -110,3 +131,12 @@ for number, ax in enumerate(axes.flat):
 figure.supxlabel("true share of the tumour's mutations")
 figure.supylabel("share found")
 plt.show()
+
+# %%
+# Do types differ?
+# ----------------
+# Mean exposures of the two types, with intervals, and their difference as a table.
+by_type = topic_shares(hdp, X, tumour_type)
+TopicSharesDisplay(shares=by_type).plot(kind="forest")
+plt.show()
+print(by_type.differences())

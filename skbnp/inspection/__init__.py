@@ -3,9 +3,11 @@
 from skbnp.inspection._compared import (
     Alignment,
     Consensus,
+    Matches,
     Stability,
     align_components,
     consensus_components,
+    match_components,
     stability,
 )
 from skbnp.inspection._exchange import to_anndata, to_arviz, to_lda, to_pyldavis
@@ -44,6 +46,7 @@ __all__ = [
     "EpochTreeDisplay",
     "HistoryDisplay",
     "LineageDisplay",
+    "Matches",
     "Stability",
     "TokenTopics",
     "TopicGroupsDisplay",
@@ -58,6 +61,7 @@ __all__ = [
     "align_components",
     "consensus_components",
     "emerging_topics",
+    "match_components",
     "report",
     "set_topic_names",
     "stability",

@@ -1,4 +1,4 @@
-"""Alignment of two fits, and draws of the topics of fits that are compared."""
+"""Alignment of fits and catalogues, and draws of the topics of fits."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import nnls
 from scipy.special import digamma
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, resample
 
 from skbnp.inspection._terms import top_terms
+from skbnp.models.hdp.fold_in import mix
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import evenly_spaced, members, row_parts, rows_of
 from skbnp.utils.lazy import import_pandas
@@ -262,6 +264,332 @@ def vocabulary(models: Sequence[Any]) -> tuple[list[Ints], int]:
     if len(models) > 1 and len(number) == sum(widths):
         raise ValueError("Topics must have terms in common, got none.")
     return columns, len(number)
+
+
+#: Steps of expectation maximisation from a fit, and as many of a bootstrap sample.
+STEPS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """Topics of a fit beside those of a catalogue.
+
+    Parameters
+    ----------
+    topics : ndarray of int of shape (n_components,)
+        Numbers of the topics in use, the heaviest first.
+    weights : ndarray of shape (n_components,)
+        Their weights.
+    references : list of str
+        Names of the topics of the catalogue.
+    kind : list of str of length n_components
+        "match", "combination" of two references, or "new".
+    parts : list of list of int
+        Places of the references of each topic: one, two, or, of a new topic, the most
+        similar one.
+    shares : list of list of float
+        Shares of these references in the topic, which sum to one.
+    similarity : ndarray of shape (n_components,)
+        Cosine to the reference, or to the combination.
+    low : ndarray of shape (n_components,)
+        Limit above which it is in bootstrap samples, nan without documents.
+    recurrence : ndarray of shape (n_components,)
+        Share of the bootstrap samples with the same references, nan without documents.
+    cosines : ndarray of shape (n_components, n_references)
+        Cosines of all topics and references.
+    """
+
+    topics: Ints
+    weights: Array
+    references: list[str]
+    kind: list[str]
+    parts: list[list[int]]
+    shares: list[list[float]]
+    similarity: Array
+    low: Array
+    recurrence: Array
+    cosines: Array
+
+    def __repr__(self) -> str:
+        counts = [
+            f"{self.kind.count(of)} {of}" for of in ("match", "combination", "new")
+        ]
+        return f"Matches({', '.join(counts)})"
+
+    def to_frame(self) -> "DataFrame":
+        """Return a table of the topics.
+
+        Returns
+        -------
+        frame : pandas DataFrame
+            "topic", "weight", "kind", "reference" (of a combination both, with their
+            shares; of a new topic the most similar one), "similarity", "low",
+            "recurrence".
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        named = []
+        for parts, shares in zip(self.parts, self.shares, strict=True):
+            names = [self.references[place] for place in parts]
+            pairs = zip(shares, names, strict=True)
+            text = " + ".join(f"{100 * share:.0f} % {name}" for share, name in pairs)
+            named.append(text if len(names) > 1 else names[0])
+        return import_pandas().DataFrame(
+            {
+                "topic": self.topics,
+                "weight": self.weights,
+                "kind": self.kind,
+                "reference": named,
+                "similarity": self.similarity,
+                "low": self.low,
+                "recurrence": self.recurrence,
+            }
+        )
+
+
+@validate_params(
+    {
+        "min_similarity": [SIMILARITY],
+        "confidence": [Interval(Real, 0, 1, closed="neither")],
+        "n_draws": [POSITIVE],
+    }
+)
+def match_components(
+    estimator: BaseEstimator | ArrayLike,
+    reference: Any,
+    X: Any = None,
+    *,
+    min_similarity: float = 0.9,
+    confidence: float = 0.9,
+    n_draws: int = 100,
+    random_state: Any = 0,
+) -> Matches:
+    """Match topics with those of a catalogue, such as known mutational signatures.
+
+    Parameters
+    ----------
+    estimator : fitted topic model, Pipeline that ends in one, or array-like of shape \
+            (n_components, n_features)
+        Anything with `components_`, also a :class:`Consensus`, or topics.
+    reference : DataFrame, fitted topic model, or array-like of shape (n_references, \
+            n_features)
+        The catalogue. A frame may have topics as rows or as columns, as catalogues of
+        signatures do, if the model knows the names of its features; otherwise they are
+        rows. Features that one of both lacks have probability zero there.
+    X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
+            default=None
+        Documents of the fit, from which the bootstrap draws; None has no limits.
+    min_similarity : float, default=0.9
+        Least cosine of a match or combination. 0.9 is usual for mutational signatures,
+        0.5 finds the topics of another fit to texts.
+    confidence : float, default=0.9
+        Share of the bootstrap samples whose cosine is above the limit.
+    n_draws : int, default=100
+        Bootstrap samples.
+    random_state : int, RandomState instance or None, default=0
+        Names the samples.
+
+    Returns
+    -------
+    matches : Matches
+        Of each topic in use what it is: a match, a combination, or new. Its `to_frame`
+        lists them.
+
+    Raises
+    ------
+    NotFittedError
+        If a model is not fitted.
+    TypeError
+        If topics have signs, or `X` is given for an array.
+    ValueError
+        If there are no features in common, or names have to be given.
+
+    See Also
+    --------
+    align_components : Two fits, with splits and merges.
+
+    Notes
+    -----
+    Each reference matches one topic at most, and the sum of cosines is the largest that
+    there is. A topic without a match is a combination if two references that explain it
+    by non-negative least squares have a cosine of `min_similarity` with it, and one by
+    0.02 higher than either alone. A single fit cannot tell whether such a topic is a
+    process of its own, or two that always come together.
+
+    Bootstrap samples weight documents by draws from an exponential distribution; topics
+    are estimated again by expectation maximisation, 20 steps from those of the fit, so
+    that limits are of topics that the fit has, and not of their number. A limit is the
+    angle of the fit times the ratio of angles in a sample and without weights.
+
+    Examples
+    --------
+    >>> from skbnp.inspection import match_components
+    >>> topics = [[5, 5, 0, 0, 0], [0, 0, 6, 6, 0], [3, 3, 2, 2, 0], [0, 0, 0, 1, 9]]
+    >>> catalogue = [[1, 1, 0, 0, 0], [0, 0, 1, 1, 0]]
+    >>> match_components(topics, catalogue)
+    Matches(2 match, 1 combination, 1 new)
+    """
+    references, names = _catalogue(estimator, reference)
+    _, values = read.topics(estimator)
+    if values.min() < 0.0 or references.min() < 0.0:
+        raise TypeError("topics must not be negative, as directions with signs are.")
+    values = read.normalised_rows(np.asarray(values, np.float64), 0.0)
+    weights = read.token_shares(estimator)
+    order = np.argsort(-weights, kind="stable")
+    used = order[read.in_use(estimator)[order]]
+    found = _explained(values[used], references, min_similarity)
+    low, recurrence = np.full((2, len(used)), np.nan)
+    if X is not None:
+        if read.is_array(estimator):
+            raise TypeError("X must be None for topics that are given as an array.")
+        model = read.fitted_model(estimator)
+        counts = check_counts(read.model_rows(estimator, X), whom="match_components")
+        eta = float(np.median(getattr(model, "topic_word_prior_", 0.0)))
+        rng = stream(draw_seed_entropy(random_state), Purpose.INTERVALS, 0)
+        angles, same = np.zeros((2, n_draws + 1, len(used)))
+        for draw, topics in enumerate(_resampled(values, counts, eta, n_draws, rng)):
+            other = _explained(topics[used], references, min_similarity)
+            of = cosines(topics[used], references)
+            for k, (kind, parts, _, _) in enumerate(found):
+                same[draw, k] = kind == other[k][0] and (
+                    kind == "new" or parts == other[k][1]
+                )
+                angles[draw, k] = np.arccos(_combined(of[k], references, parts)[0])
+        ratio = np.quantile(angles[1:], confidence, axis=0) / np.maximum(
+            angles[0], 1e-300
+        )
+        fitted = np.arccos(np.minimum([of[3] for of in found], 1.0))
+        low, recurrence = (
+            np.cos(np.minimum(fitted * ratio, np.pi)),
+            same[1:].mean(axis=0),
+        )
+    return Matches(
+        topics=read.topic_numbers(estimator, len(values))[used],
+        weights=weights[used],
+        references=names,
+        kind=[of[0] for of in found],
+        parts=[list(of[1]) for of in found],
+        shares=[of[2] for of in found],
+        similarity=np.array([of[3] for of in found]),
+        low=low,
+        recurrence=recurrence,
+        cosines=cosines(values[used], references),
+    )
+
+
+def _catalogue(estimator, reference) -> tuple[Array, list[str]]:
+    """Return the topics of a catalogue by the columns of a model, and their names."""
+    n_features = read.topics(estimator)[1].shape[1]
+    if not hasattr(reference, "columns"):
+        values = read.topics(reference)[1]
+        if values.shape[1] != n_features:
+            raise ValueError(
+                f"reference must have {n_features} features, got {values.shape[1]}: "
+                "pass a DataFrame, and a model that knows the names of its features."
+            )
+        numbers = read.topic_numbers(reference, len(values))
+        return read.normalised_rows(values, 0.0), [str(of) for of in numbers]
+    frame = reference
+    if read.are_named(estimator):
+        terms = [str(of) for of in read.column_names(estimator, n_features)]
+        rows = {str(of) for of in frame.index}
+        columns = {str(of) for of in frame.columns}
+        n_rows, n_columns = (
+            sum(of in names for of in terms) for names in (rows, columns)
+        )
+        if not n_rows and not n_columns:
+            raise ValueError(
+                f"reference must name features of the model, such as {terms[:3]}, in "
+                f"its rows or columns, got {[*frame.index[:3], *frame.columns[:3]]}."
+            )
+        frame = frame.T if n_rows > n_columns else frame
+        named = frame.set_axis([str(of) for of in frame.columns], axis=1)
+        frame = named.reindex(columns=terms, fill_value=0.0)
+    elif frame.shape[1] != n_features:
+        raise ValueError(
+            f"reference must have {n_features} columns, got {frame.shape[1]}. If these "
+            "are topics, fit a DataFrame, whose columns name the features."
+        )
+    values = np.asarray(frame, dtype=np.float64)
+    return read.normalised_rows(values, 0.0), [str(of) for of in frame.index]
+
+
+def _explained(
+    topics: Array, references: Array, least: float
+) -> list[tuple[str, tuple[int, ...], list[float], float]]:
+    """Return kind, references, their shares and the cosine of each topic."""
+    similarity = cosines(topics, references)
+    partner = dict(
+        zip(*(of.tolist() for of in matched(similarity, least)), strict=True)
+    )
+    result: list[tuple[str, tuple[int, ...], list[float], float]] = []
+    for k, of in enumerate(similarity):
+        if k in partner:
+            best = (partner[k],)
+            result.append(("match", best, [1.0], of[partner[k]]))
+            continue
+        nearest = int(of.argmax())
+        pair = _best_pair(of, references)
+        value, shares = _combined(of, references, pair)
+        is_pair = len(pair) > 1 and value >= max(least, of[nearest] + LEAST_RISE)
+        if is_pair:
+            result.append(("combination", pair, shares, value))
+        else:
+            result.append(("new", (nearest,), [1.0], of[nearest]))
+    return result
+
+
+def _best_pair(similar, references) -> tuple[int, ...]:
+    """Find the two references that explain most of a topic, with positive weights."""
+    between = cosines(references, references)
+    left = similar[:, None] - between * similar  # of the first weight, times 1 - g^2
+    is_pair = (left > 0.0) & (left.T > 0.0) & (between < 1.0 - 1e-9)
+    rest = np.where(is_pair, 1.0 - between**2, 1.0)
+    explained = (similar[:, None] * left + similar * left.T) / rest
+    explained[~is_pair] = -1.0
+    place = np.unravel_index(explained.argmax(), explained.shape)
+    if explained[place] < 0.0:
+        return (int(similar.argmax()),)
+    return tuple(sorted(int(of) for of in place))
+
+
+def _combined(similar, references, parts) -> tuple[float, list[float]]:
+    """Cosine of a topic to the best mixture of some references, and their shares."""
+    some = unit_rows(references[list(parts)])
+    # Of a basis of these the topic is known by its cosines.
+    root = np.linalg.cholesky(some @ some.T + 1e-12 * np.eye(len(some)))
+    weights, _ = nnls(root.T, np.linalg.solve(root, similar[list(parts)]))
+    mixture = weights @ some
+    value = float(weights @ similar[list(parts)])
+    value = min(value / max(float(np.linalg.norm(mixture)), 1e-300), 1.0)
+    shares = weights * some.sum(axis=1)
+    return value, (shares / max(shares.sum(), 1e-300)).tolist()
+
+
+def _resampled(topics, counts, eta, n_draws, rng) -> Iterator[Array]:
+    """Yield topics of all documents and of bootstrap samples, by steps from a fit."""
+    n_docs, k = counts.shape[0], len(topics)
+    theta = np.full((n_docs, k), 1.0 / k)
+
+    def step(topics, theta, weights):
+        rates = counts.copy()
+        norm = mix(theta, np.ascontiguousarray(topics.T), counts)
+        rates.data = counts.data / np.maximum(norm, 1e-300)
+        words = eta + topics * (rates.T @ (weights[:, None] * theta)).T
+        theta = read.normalised_rows(theta * (rates @ topics.T))
+        return read.normalised_rows(words, 0.0), theta
+
+    for _ in range(STEPS):
+        _, theta = step(topics, theta, np.ones(n_docs))
+    for draw in range(n_draws + 1):
+        weights = rng.standard_exponential(n_docs) if draw else np.ones(n_docs)
+        drawn, own = topics, theta
+        for _ in range(STEPS):
+            drawn, own = step(drawn, own, weights)
+        yield drawn
 
 
 #: Updates that find where draws of documents start, draws left out, draws that learn a

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from skbnp.components.topic_groups import Grouping, TopicCounts, group_topics
+from skbnp.components.topic_groups import Grouping, TopicCounts, cut, group_topics
 from skbnp.inference.executor import Executor
 from skbnp.inspection._displays import (
     COLOURS,
@@ -186,6 +186,8 @@ class TopicGroups:
         Numbers of topics, as `component_ids_`.
     topic_terms : list of list of str
         Terms of each topic, those that tell it apart first.
+    above : TopicGroups or None
+        The next level, of fewer groups, which these are parts of.
 
     See Also
     --------
@@ -205,6 +207,7 @@ class TopicGroups:
     topic_weights: Array
     topic_ids: Ints
     topic_terms: list[list[str]]
+    above: "TopicGroups | None" = None
 
     def members(self, group: int) -> Ints:
         """Return the rows of the topics of a group, heaviest first.
@@ -229,16 +232,25 @@ class TopicGroups:
         Parameters
         ----------
         n_lines : int, default=20
-            Lines at most, 4 or more, beside those of the message; lighter topics, then
-            lighter groups are left out.
+            Lines at most, 4 or more, beside those of the message and of levels above;
+            lighter topics, then lighter groups are left out.
 
         Returns
         -------
         text : str
             Lines of at most 80 characters; what a message says comes first.
         """
-        lines = []
-        for line in outline(self, fold(self, n_lines)):
+        lines, before = [], [-1] * len(self._levels)
+        sections = fold(self, n_lines)
+        sections.sort(key=lambda section: self._place(section.group))
+        for line in outline(self, sections):
+            here = self._place(line.group)[1:] if line.group >= 0 else before
+            for level, group, last in zip(self._levels, here, before, strict=True):
+                if group != last:
+                    weight = f"{100 * level.weights[group]:.1f} %"
+                    start = f"theme {group} of {level.n_groups}, {weight}: "
+                    lines.append(joined(start, level.terms[group]))
+            before = list(here)
             start = line.start + ": " * bool(line.terms)
             if line.topic >= 0:
                 weight = 100 * self.topic_weights[line.topic]
@@ -252,16 +264,28 @@ class TopicGroups:
         return self.to_text()
 
     @property
+    def _levels(self) -> "list[TopicGroups]":
+        """Levels above, that of the fewest groups first."""
+        return [*self.above._levels, self.above] if self.above is not None else []
+
+    def _place(self, group: int) -> list[int]:
+        """Where a group stands: those by themselves last, then groups above it."""
+        if group < 0:
+            return [1] + [0] * len(self._levels)
+        topic = int(self.members(group)[0])
+        return [0, *(int(level.labels[topic]) for level in self._levels)]
+
+    @property
     def _is_one(self) -> bool:
         """Whether there is one group because documents are no evidence of more."""
         return self.n_groups == 1 and bool(self.message)
 
 
-@validate_params({"n_groups": [POSITIVE, None], "n_terms": [POSITIVE]})
+@validate_params({"n_groups": [POSITIVE, "array-like", None], "n_terms": [POSITIVE]})
 def topic_groups(
     estimator: Any,
     X: Any = None,
-    n_groups: int | None = None,
+    n_groups: int | Sequence[int] | None = None,
     *,
     doc_topic: MatrixLike | None = None,
     feature_names: ArrayLike | None = None,
@@ -285,8 +309,10 @@ def topic_groups(
         Documents, those of the fit or others: what `estimator.transform` takes. With
         `None`, and without `doc_topic`, topics are grouped by themselves, as words
         share them: each term counts as a document.
-    n_groups : int, default=None
-        Number of groups; `None` finds it by the evidence.
+    n_groups : int or array-like of int, default=None
+        Number of groups; `None` finds it by the evidence. Several numbers are levels:
+        the largest is found by the evidence, and the groups of each other are merged
+        from these, in the order of `linkage`, so that levels are nested.
     doc_topic : array-like or sparse of shape (n_samples, n_components), default=None
         Expected tokens of topics in documents, in the place of `X`; with `X`, shares
         of topics, instead of those of `transform`.
@@ -367,46 +393,66 @@ def topic_groups(
     used = np.flatnonzero(tokens)
     if len(used) == 0:
         raise ValueError("Documents must have tokens of the topics, got none.")
-    if n_groups is not None and n_groups > len(used):
+    numbers: list[Any] = [None] if n_groups is None else np.unique(n_groups).tolist()
+    if n_groups is not None and not all(
+        isinstance(of, int) and 1 <= of <= len(used) for of in numbers
+    ):
         raise ValueError(
             f"n_groups must be at most {len(used)}, the number of topics with tokens, "
-            f"got {n_groups}."
+            f"and whole, got {n_groups}."
         )
+    most = numbers[-1]
     counts = sp.csr_array(counts[:, used])
-    result = group_topics(TopicCounts.of(counts[np.diff(counts.indptr) > 0]), n_groups)
+    result = group_topics(TopicCounts.of(counts[np.diff(counts.indptr) > 0]), most)
     weights = tokens / tokens.sum()
     if not read.is_array(estimator):
         weights = rank_topics(estimator, X if doc_topic is None else None).shares
     n_rows = int((np.diff(counts.indptr) > 0).sum())
-    message = _message(result, n_rows, unit, n_groups, len(tokens) - len(used))
-    one = n_groups is None and not result.is_worth_it
-    labels = _ordered(result.labels * (not one), weights[used])
-    n_found, n = int(labels.max()) + 1, len(tokens)
-    whole = np.full(n, -1)
-    whole[used] = labels
-    means, sums = np.zeros((n_found, distr.shape[1])), np.zeros(n_found)
-    np.add.at(means, labels, np.maximum(weights[used], 1e-300)[:, None] * distr[used])
-    np.add.at(sums, labels, weights[used])
-    means /= means.sum(axis=1, keepdims=True)
-    overall = (sums / sums.sum() if sums.any() else np.ones_like(sums)) @ means
-    columns = columns_by_relevance(means, overall, n_terms, RELEVANCE)
-    tree = _with_unused(result.merges, used, n)
-    gains = np.append(result.gains, np.zeros(n - len(used)))
-    return TopicGroups(
-        labels=whole,
-        n_groups=n_found,
-        weights=sums,
-        components=means,
-        terms=[names[of].tolist() for of in columns],
-        linkage=tree * [1.0, 1.0, 1.0 / n_rows, 1.0],
-        gains=gains / n_rows,
-        gain=0.0 if one else result.gain / n_rows,
-        concentrations=(result.outer, result.inner),
-        message=message,
-        topic_weights=weights,
-        topic_ids=read.topic_numbers(model, n),
-        topic_terms=relevant_terms(estimator, names, n_terms),
-    )
+    message = _message(result, n_rows, unit, most, len(tokens) - len(used))
+    one = most is None and not result.is_worth_it
+    n = len(tokens)
+    tree = _with_unused(result.merges, used, n) * [1.0, 1.0, 1.0 / n_rows, 1.0]
+    gains = np.append(result.gains, np.zeros(n - len(used))) / n_rows
+    n_found = len(np.unique(result.labels))
+    topic_terms = relevant_terms(estimator, names, n_terms)
+    levels: list[TopicGroups] = []
+    for number in numbers:
+        is_last = number == most
+        labels = result.labels * (not one) if is_last else cut(result.merges, number)
+        labels, sums, means = _means_of(labels, weights[used], distr[used])
+        whole = np.full(n, -1)
+        whole[used] = labels
+        overall = (sums / sums.sum() if sums.any() else np.ones_like(sums)) @ means
+        columns = columns_by_relevance(means, overall, n_terms, RELEVANCE)
+        lost = gains[len(used) - n_found : len(used) - len(sums)].sum()
+        groups = TopicGroups(
+            labels=whole,
+            n_groups=len(sums),
+            weights=sums,
+            components=means,
+            terms=[names[of].tolist() for of in columns],
+            linkage=tree,
+            gains=gains,
+            gain=0.0 if one else result.gain / n_rows + float(lost) * (not is_last),
+            concentrations=(result.outer, result.inner),
+            message=message if is_last else "",
+            topic_weights=weights,
+            topic_ids=read.topic_numbers(model, n),
+            topic_terms=topic_terms,
+            above=levels[-1] if levels else None,
+        )
+        levels.append(groups)
+    return levels[-1]
+
+
+def _means_of(labels, weights, distr) -> tuple[Ints, Array, Array]:
+    """Number groups by weight; return numbers, weights and mean topics."""
+    labels = _ordered(labels, weights)
+    n = int(labels.max()) + 1
+    means, sums = np.zeros((n, distr.shape[1])), np.zeros(n)
+    np.add.at(means, labels, np.maximum(weights, 1e-300)[:, None] * distr)
+    np.add.at(sums, labels, weights)
+    return labels, sums, means / means.sum(axis=1, keepdims=True)
 
 
 def _counts(estimator, model, X, doc_topic) -> tuple[sp.csr_array, str]:
@@ -602,8 +648,9 @@ class TopicGroupsDisplay(Display):
         X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
                 default=None
             Documents, as in :func:`topic_groups`.
-        n_groups : int, default=None
-            Number of groups; `None` finds it by the evidence.
+        n_groups : int or array-like of int, default=None
+            Number of groups, as in :func:`topic_groups`; levels are in the tree of
+            merges.
         n_lines : int, default=20
             Lines at most, 4 or more.
         ax : matplotlib Axes, default=None
