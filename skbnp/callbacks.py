@@ -466,8 +466,8 @@ class AlertMonitor(_PassMonitor):
     history_ : dict of lists
         One entry per alert: `step` (updates made), `call`, `kind` ("new" or "faded"),
         `begin` (the first call with the topic, or without), `topic` (id, -1 if the
-        model has none yet), `n_documents` (kept ones), `p_value`, `terms` (columns,
-        most probable first) and `line`.
+        model has none yet), `n_documents` (kept ones), `p_value`, `terms` (columns by
+        which it differs most from older topics) and `line`.
 
     See Also
     --------
@@ -558,7 +558,7 @@ class AlertMonitor(_PassMonitor):
         for change in model._changes(since):
             if any(change.is_like(other) for other in self._reported):
                 continue
-            columns = change.columns[largest(change.words, self.n_terms)]
+            columns = change.leading(self.n_terms)
             terms = [f"column {j}" if names is None else str(names[j]) for j in columns]
             given = getattr(model, "topic_names_", {})
             line = change.line(terms, given.get(change.topic))

@@ -205,7 +205,8 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
 
     A pass takes time in proportion to the words of all rows times nodes. Memory is that
     of `X` in single precision, and some 20 bytes for each node and feature, 40 while
-    rows choose their nodes; each epoch that lies behind keeps eight.
+    rows choose their nodes; each epoch that lies behind keeps eight. Streams keep no
+    rows, but the trees of all epochs; a node has its id until `lineage_` ends it.
 
     Departures from the paper are listed in `doc/derivations/dependent_trees.rst`.
 

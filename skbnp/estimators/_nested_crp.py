@@ -184,7 +184,8 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
     Expect a flat `HDP` to predict better, and choose a tree for what it shows.
     `partial_fit` changes the tree by the documents of each call, 2,000 of them at the
     most: more documents at a time find more branches, and fewer than 20 only move
-    topics. Memory is 16 bytes for each term and node, in learning ten times as much.
+    topics. It keeps no documents; a node has its id until `lineage_` ends it. Memory is
+    16 bytes for each term and node, in learning ten times as much.
 
     Trees of different size are compared by a *collapsed bound*: the expected evidence
     of words and paths, topics and sticks integrated out [2]_. Departures from the paper

@@ -206,8 +206,9 @@ class NestedHDP(CountModel):
     Notes
     -----
     When `fit` ends, leaves of less than half a table join the nodes above them.
-    `partial_fit` keeps the documents of a short stream. Departures from the paper are
-    listed in `doc/derivations/nested_hdp.rst`.
+    `partial_fit` keeps the documents of a short stream; nodes have new ids whenever it
+    fits them anew, and the same ones in between. Departures from the paper are listed
+    in `doc/derivations/nested_hdp.rst`.
 
     References
     ----------

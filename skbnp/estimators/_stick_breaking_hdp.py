@@ -175,7 +175,7 @@ class StickBreakingHDP(VariationalTopicModel):
     `doc/derivations/stick_breaking_hdp.rst` lists the departures. Bounds of different
     truncations belong to different models: compare these by `score`. `transform` and
     `score` use the Dirichlet prior alpha E[beta] of topics; `doc_components` shows the
-    tables.
+    tables. `partial_fit` keeps no documents; the ids, 0 to K - 1, stay.
 
     References
     ----------

@@ -327,7 +327,8 @@ def emerging_topics(
         - "p_value": of the change, for all topics and calls together;
         - "nearest", "cosine": the older topic that is most similar, -1 and nan of one
           that has faded;
-        - "terms": the most probable ones; "documents": empty;
+        - "terms": those by which it differs most from the mean of all older topics;
+          "documents": empty;
         - "line": all of it, for a log.
 
     Raises
@@ -391,8 +392,7 @@ def _changes_of_stream(estimator, feature_names, n_terms, since):
     changes = model._changes(since)
     names = read.column_names(estimator, model.n_features_in_, feature_names)
     given = getattr(model, "topic_names_", {})
-    best = [one.columns[largest(one.words, n_terms)] for one in changes]
-    terms = [names[columns].tolist() for columns in best]
+    terms = [names[one.leading(n_terms)].tolist() for one in changes]
     pairs = list(zip(changes, terms, strict=True))
     columns = {
         "epoch": [one.begin for one in changes],

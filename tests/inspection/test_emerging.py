@@ -80,7 +80,7 @@ def test_a_stream_lists_its_new_topics_without_rows():
     new = frame.iloc[0]
     assert frame["kind"].tolist() == ["new"]
     assert new["epoch"] == 7
-    best = {f"w{word}" for word in np.argsort(-late)[:6]}
+    best = {f"w{word}" for word in np.argsort(-late)[:12]}
     assert len(new["terms"]) == 3
     assert set(new["terms"]) <= best
     assert new["nearest"] != new["topic"]

@@ -126,7 +126,8 @@ def test_older_topics_are_those_that_documents_until_the_call_use():
     present = emerging.Topics.present(hdp._posterior, columns)
     is_after = kept.calls > 6
     with emerging.Executor(None) as executor:
-        older = present.until(kept.counts, is_after, executor)
+        rng = np.random.default_rng(0)
+        older = present.until(kept.counts, is_after, rng, executor)
     late = topic[columns][None]
     assert cosines(late, present.words.T).max() > 0.8
     assert cosines(late, older.words.T).max() < 0.6

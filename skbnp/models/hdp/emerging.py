@@ -25,7 +25,7 @@ from skbnp.models.hdp.stream_trials import (
     CandidateDocuments,
     LateMixture,
 )
-from skbnp.utils.arrays import deal_tokens, rows_of
+from skbnp.utils.arrays import deal_tokens, largest, rows_of
 from skbnp.utils.matching import cosines
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Array, Flags, Ints
@@ -63,6 +63,7 @@ class Change:
     topic: int  # id of the present topic like it; -1 if there is none yet
     columns: Ints  # words of documents kept, (n_some,)
     words: Array  # (n_some,) their probability
+    mean: Array  # (n_some,) that under all older topics
     n_documents: float  # with it, expected number, since it began or before it faded
     n_kept: int  # documents kept of that time
     gain: float  # of documents that judged, nats; nan of one that has faded
@@ -70,6 +71,14 @@ class Change:
     p_value: float
     nearest: int = -1  # id of the older topic that is most similar
     cosine: float = np.nan
+
+    def leading(self, n_terms: int) -> Ints:
+        """Columns by which the topic differs most from all older ones.
+
+        Those with the largest parts in its divergence from their mean.
+        """
+        ratio = self.words / np.maximum(self.mean, 1e-300)
+        return self.columns[largest(self.words * np.log(ratio), n_terms)]
 
     def is_like(self, other: "Change") -> bool:
         """Whether another change is of the same kind and of such a topic."""
@@ -152,15 +161,28 @@ class Topics(NamedTuple):
         total = theta.sum(axis=1) + self.rest
         return mixed / total[rows_of(X.indptr)], theta
 
-    def until(self, X: sp.csr_array, is_after: Flags, executor: Executor) -> "Topics":
-        """Return the older topics, as documents before a call use them.
+    def until(
+        self,
+        X: sp.csr_array,
+        is_after: Flags,
+        rng: np.random.Generator,
+        executor: Executor,
+    ) -> "Topics":
+        """Return the older topics, as documents before a call use them: by one EM step.
 
-        By one EM step.
+        Those of which there is much more since are older if documents before the call
+        need them: if the gain of these by the topic is not small beside that since.
         """
         probability, theta = self.probability(X, X, executor)
         shares = theta / (theta.sum(axis=1, keepdims=True) + self.rest)
         before, after = (shares[of].mean(axis=0) for of in (~is_after, is_after))
         is_older = (before > OLDER * after) | (before == before.max())
+        rows, observed, held_out = next(deal_tokens(X, 2, rng))
+        for column in np.flatnonzero(~is_older).tolist():
+            gains = np.zeros(X.shape[0])
+            gains[rows] = self._gains(column, observed, held_out, executor)
+            before, after = gains[~is_after].mean(), gains[is_after].mean()
+            is_older[column] = before > MOST_BEFORE * max(after, 0.0)
         ratio = sp.csr_array((X.data / probability, X.indices, X.indptr), X.shape)
         counts = self.words * (ratio[~is_after].T @ shares[~is_after])
         counts = counts[:, is_older]
@@ -168,6 +190,28 @@ class Topics(NamedTuple):
         prior = self.prior.sum() * tokens / tokens.sum()
         words, ids = self.normalised(counts.T).T, self.ids[is_older]
         return self._replace(ids=ids, words=words, prior=prior)
+
+    def _gains(
+        self,
+        column: int,
+        observed: sp.csr_array,
+        held_out: sp.csr_array,
+        executor: Executor,
+    ) -> Array:
+        """Gain of documents by one of the topics beside the others, nats, (n_docs,)."""
+        prior = self.prior.copy()
+        prior[column] = 0.0
+        others = self._replace(prior=prior)
+        whole, _ = self.probability(observed, held_out, executor)
+        part, _ = others.probability(observed, held_out, executor)
+        logs = held_out.data * np.log(whole / part)
+        return np.bincount(rows_of(held_out.indptr), logs, held_out.shape[0])
+
+    @property
+    def mean(self) -> Array:
+        """Mean of the topics, (n_some,)."""
+        total = self.prior.sum() + self.rest
+        return (self.words @ self.prior + self.rest / self.n_features) / total
 
     def normalised(self, counts: Array) -> Array:
         """Topics of expected counts, (..., n_some)."""
@@ -371,7 +415,8 @@ def new_topics(posterior: HDPPosterior, since: int, executor: Executor) -> list[
         is_after, are_after = kept.calls[learns] > since, kept.calls[~learns] > since
         if len({*is_after}) < 2 or len({*are_after}) < 2:
             continue
-        older = present.until(kept.counts[learns], is_after, executor)
+        rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps, 3)
+        older = present.until(kept.counts[learns], is_after, rng, executor)
         old, _ = older.probability(kept.counts, kept.counts, executor)
         docs = Explained(kept.counts, old)
         for topic, n_proposed in _proposed(docs.take(learns), is_after, older):
@@ -397,6 +442,7 @@ def new_topics(posterior: HDPPosterior, since: int, executor: Executor) -> list[
                     topic=int(present.ids[now.argmax()]) if now.max() >= SAME else -1,
                     columns=columns,
                     words=topic,
+                    mean=older.mean,
                     n_documents=float(have_topic[is_since].sum()),
                     n_kept=int(is_since.sum()),
                     gain=gain,
@@ -454,6 +500,7 @@ def faded_topics(
                 topic=topic,
                 columns=columns,
                 words=present.words[:, column],
+                mean=present.mean,
                 n_documents=float(weights[is_before].sum()),
                 n_kept=int(is_before.sum()),
                 gain=np.nan,
