@@ -29,6 +29,7 @@ from skbnp.metrics import topic_coherence, topic_diversity
 from skbnp.models.hdp import held_out_trials
 from skbnp.models.hdp.stream_trials import PausedTrials
 from skbnp.rows.batch import Tokens
+from skbnp.utils.fitted import token_shares
 
 # -- what is recorded of a fit ---------------------------------------------------------
 
@@ -66,6 +67,37 @@ def n_found(fit):
 def n_near(fit):
     """True topics with one of a cosine of at least .9."""
     return int((nearest(fit) >= 0.9).sum())
+
+
+#: Documents of which a topic that has half of its tokens there is of few.
+FEW_DOCUMENTS = 3
+#: Cosine of topics of which the lighter one is a copy.
+COPIES = 0.9
+KINDS = "incoherent", "few", "copies", "junk"
+
+
+def junk(fit):
+    """Shares of the tokens of topics that say little, by kind, and of all of them.
+
+    "incoherent": the ten words are together no more often than by chance; "few": half
+    of the tokens are in at most three documents; "copies" of heavier topics.
+    """
+    hdp, train = fit.model, fit.docs.train
+    shares = token_shares(hdp)
+    tokens = hdp.transform(train) * np.asarray(train.sum(axis=1)).reshape(-1, 1)
+    most = -np.sort(-tokens, axis=0)[:FEW_DOCUMENTS].sum(axis=0)
+    rows = hdp.topic_word_distr_[np.argsort(-shares, kind="stable")]
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    is_copy = np.empty(len(shares), bool)
+    nearest_heavier = np.tril(rows @ rows.T, -1).max(axis=1)
+    is_copy[np.argsort(-shares, kind="stable")] = nearest_heavier > COPIES
+    kinds = {
+        "incoherent": topic_coherence(hdp, train) < 0.0,
+        "few": most >= 0.5 * tokens.sum(axis=0),
+        "copies": is_copy,
+    }
+    kinds["junk"] = np.any([*kinds.values()], axis=0)
+    return {kind: float(shares[marked].sum()) for kind, marked in kinds.items()}
 
 
 def median(rows, column):
@@ -316,8 +348,9 @@ def learn_priced(docs, corpus, way, seed):
             fit = fitted(HDP(random_state=seed, **options), docs)
     if way == "priced":
         NUMBERS[corpus, seed] = fit.model.n_components_
+    fit.more = junk(fit)
     if docs.truth is not None:
-        fit.more = {"near": n_near(fit)}
+        fit.more["near"] = n_near(fit)
     yield fit
 
 
@@ -327,8 +360,12 @@ def priced_summary(rows):
     for corpus, way in dict.fromkeys((row["corpus"], row["way"]) for row in rows):
         same = [row for row in rows if (row["corpus"], row["way"]) == (corpus, way)]
         numbers = ", ".join(str(row["topics"]) for row in same)
-        columns = ("near", "score", "coherence", "diversity", "CPU s")
-        medians = {name: median(same, name) for name in columns if name in same[0]}
+        columns = ("near", "score", "coherence", "diversity", "CPU s", *KINDS)
+        medians = {
+            name: median(same, name)
+            for name in columns
+            if all(name in row for row in same)
+        }
         result.append({"corpus": corpus, "way": way, "topics": numbers} | medians)
     return result
 

@@ -37,7 +37,7 @@ from skbnp.models.hdp.cross_fit import OF_ALL_FITS, CrossFittedTrials, hold_out_
 from skbnp.models.hdp.emerging import Change, faded_topics, new_topics
 from skbnp.models.hdp.fold_in import Seated, fold_in_posterior, score_documents
 from skbnp.models.hdp.groups import Groups, doc_priors, learn_groups
-from skbnp.models.hdp.held_out import has_few_tokens, hold_out
+from skbnp.models.hdp.held_out import has_few_judges, has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.local import CollapsedStep, DocumentStep
 from skbnp.models.hdp.model import (
@@ -156,8 +156,9 @@ class HDP(VariationalTopicModel):
     min_gain : float, default=0.005
         Share, in [0, 0.5], of what all topics gain in held-out log probability over one
         topic that a topic must bring, or trials merge or end it. Smaller: more, finer
-        topics; at most 1 / `min_gain` topics can each bring it. 0: all topics that
-        predict, however little.
+        topics. If one of many ends, others explain some of its words: of topics of
+        equal weights about 1 / (2 `min_gain`) are kept at most. 0: all that predict,
+        however little.
     batch_size : int or "auto", default="auto"
         Documents of a minibatch, at most. "auto": 128, more of short or many documents.
     learning_offset, learning_decay : float, default=1.0, 0.5
@@ -860,7 +861,13 @@ class HDP(VariationalTopicModel):
                     return trials(posterior, held_out)
                 n_known = int(posterior.global_stats.topic_words.is_known.sum())
                 return CrossFittedTrials(
-                    posterior, splits, trials, moves, n_known, self.min_gain
+                    posterior,
+                    splits,
+                    trials,
+                    moves,
+                    n_known,
+                    self.min_gain,
+                    compares_fixed=has_few_tokens(corpus.X),
                 )
         warm_up = 0 if goes_on else plan.warm_up
         documents = self._documents(corpus, goes_on)
@@ -879,7 +886,8 @@ class HDP(VariationalTopicModel):
 
     def _splits(self, corpus, posterior):
         """Return the held-out documents of each split if documents are few, or []."""
-        if not has_few_tokens(corpus.X):
+        are_few = self.min_gain > 0.0 and has_few_judges(corpus.X)
+        if not (are_few or has_few_tokens(corpus.X)):
             return []
         return hold_out_each(corpus.X, stream(OF_ALL_FITS, Purpose.SPLIT_TOKENS, 1))
 

@@ -10,6 +10,7 @@ import numpy as np
 from skbnp.estimators._merge_fits import merges_of, merges_to
 from skbnp.inspection._displays import (
     BLUE,
+    COLOURS,
     GREY,
     VERMILION,
     Display,
@@ -57,6 +58,9 @@ class TopicPath:
     share_of_fit : float
         Share of the documents that the model was fitted to, whose scores flatter large
         numbers of topics; 0 where the fit does not know its documents, as on a cluster.
+    n_best : int or None
+        Of all numbers that trials of the fit compared (`n_components_gains_`), the one
+        that predicted best; None if topics had no price (`min_gain`).
 
     See Also
     --------
@@ -72,6 +76,7 @@ class TopicPath:
     scores: Array
     coherences: Array
     share_of_fit: float
+    n_best: int | None = None
 
     def __repr__(self) -> str:
         first, last = self.sizes[[0, -1]].tolist()
@@ -188,10 +193,11 @@ def topic_path(estimator: Any, X: Any = None) -> TopicPath:
     5
     """
     ids, pairs, losses = merges_of(estimator)
+    model: Any = read.fitted_model(estimator)
+    gains = getattr(model, "n_components_gains_", {})
     sizes = len(ids) - np.arange(len(pairs) + 1)
     scored, scores, share = sizes[:0], np.zeros((0, 2)), 0.0
     if X is not None:
-        model: Any = read.fitted_model(estimator)
         rows = read.model_rows(estimator, read.documents_of(X))
         counts = check_counts(rows, whom="topic_path")
         if not counts.sum() > 0.0:
@@ -209,6 +215,7 @@ def topic_path(estimator: Any, X: Any = None) -> TopicPath:
         scores=scores[:, 0],
         coherences=scores[:, 1],
         share_of_fit=share,
+        n_best=max(gains, key=lambda n: gains[n], default=None),
     )
 
 
@@ -242,8 +249,9 @@ class TopicPathDisplay(Display):
     """Score of one fit against its number of topics, from its own down.
 
     Best made with :meth:`from_estimator`. The horizontal axis is logarithmic; lines
-    mark the number of the fit and, if it is given, a chosen one. Of a path without
-    scores the information that is lost is drawn.
+    mark the number of the fit, the one that predicted best before topics had to bring
+    a share (`min_gain`), and a chosen one, if given. Of a path without scores the
+    information that is lost is drawn.
 
     Parameters
     ----------
@@ -255,7 +263,8 @@ class TopicPathDisplay(Display):
     line_ : matplotlib Line2D
         The scores.
     marks_ : list of matplotlib Line2D
-        The number of the fit, and the chosen one.
+        The number of the fit, the one that predicted best if it is another, and the
+        chosen one.
     ax_, figure_ : matplotlib Axes, matplotlib Figure
         Where it is drawn.
 
@@ -340,6 +349,8 @@ class TopicPathDisplay(Display):
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         ax.xaxis.set_minor_formatter(NullFormatter())
         marks = [(len(path.component_ids), GREY, "in the fit")]
+        if path.n_best not in (None, len(path.component_ids)):
+            marks.append((path.n_best, COLOURS[2], "predict best (min_gain=0)"))
         if n is not None:
             path.labels(n)  # raises if there is no such number
             marks.append((n, VERMILION, "chosen"))

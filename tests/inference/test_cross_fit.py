@@ -14,8 +14,15 @@ from skbnp import HDP
 from skbnp.estimators._cautions import warn_if_unsure
 from skbnp.inference.executor import Executor
 from skbnp.inspection import summary
-from skbnp.models.hdp.cross_fit import _is_sure, hold_out_each, share_of_unseen
-from skbnp.models.hdp.held_out import Gain, has_few_tokens, hold_out
+from skbnp.models.hdp.cross_fit import (
+    CrossFittedTrials,
+    _is_sure,
+    at_number,
+    hold_out_each,
+    result_of,
+    share_of_unseen,
+)
+from skbnp.models.hdp.held_out import Gain, has_few_judges, has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 
 pytestmark = pytest.mark.usefixtures("all_splits_in_module")
@@ -228,3 +235,58 @@ def test_documents_without_words_for_others_do_not_judge(n_shared):
 def test_few_documents_need_a_gain_of_two_errors(mean, n_docs, is_sure):
     """Of many, .03 nats and one standard error suffice."""
     assert _is_sure(Gain(mean, 0.05), n_docs) == is_sure
+
+
+@pytest.mark.long
+def test_trials_of_all_splits_choose_where_few_documents_have_many_tokens(monkeypatch):
+    """By a formula of its own over the recorded paths; the seed does not count."""
+    begun, chosen = [], []
+    begin, choose = CrossFittedTrials._begin, CrossFittedTrials._choose_trials
+
+    def note_begun(*args):
+        begun.append(begin(*args))
+        return begun[-1]
+
+    def note_chosen(*args):
+        result = choose(*args)
+        numbers = [result_of(one).state.n_components for one in begun[-1]]
+        chosen.append((numbers, begun[-1].index(result)))
+        return result
+
+    monkeypatch.setattr(CrossFittedTrials, "_begin", note_begun)
+    monkeypatch.setattr(CrossFittedTrials, "_choose_trials", note_chosen)
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(300, 0.05), 8)
+    weights = 1.0 / np.arange(1.0, 9.0)
+    shares = rng.dirichlet(weights / weights.sum(), 120)
+    X = sp.csr_array(rng.multinomial(100, shares @ topics).astype(float))
+    assert has_few_judges(X)
+    assert not has_few_tokens(X)
+    fits = [HDP(40, random_state=seed).fit(X) for seed in (0, 1)]
+    assert len({(hdp.n_components_, hdp.n_components_range_) for hdp in fits}) == 1
+    (trials, _), (numbers, place), n_judged = begun, chosen[0], 0
+    assert len(trials) == 3
+    price = 0.005 * np.mean([max(gain for _, gain in one.gains) for one in trials])
+    nets = dict.fromkeys(numbers, 0.0)
+    for one in trials:
+        n_judged += len(one.n_tokens)
+        sizes = np.array(sorted(one.path))
+        logs = np.array([one.path[size][1::2] for size in sizes])
+        for number in nets:
+            for doc, n_tokens in zip(logs.T, one.n_tokens[1::2], strict=True):
+                value = np.interp(np.log(number), np.log(sizes), doc)
+                nets[number] += value - price * number * n_tokens
+    assert n_judged == 120
+    assert numbers[place] == max(nets, key=nets.get) != numbers[0]
+    low, high = fits[0].n_components_range_
+    assert low <= fits[0].n_components_ <= high
+    assert not HDP(40, min_gain=0, random_state=0).fit(X)._posterior.is_cross_fitted
+
+
+def test_log_probabilities_between_two_numbers_of_topics():
+    path = {8: np.array([2.0, 0.0]), 2: np.array([0.0, 1.0])}
+    for number, expected in (
+        *((1, [0.0, 1.0]), (2, [0.0, 1.0]), (4, [1.0, 0.5])),
+        *((8, [2.0, 0.0]), (9, [2.0, 0.0])),
+    ):
+        np.testing.assert_allclose(at_number(path, number), expected, rtol=1e-12)

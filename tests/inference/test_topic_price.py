@@ -1,6 +1,7 @@
 """A topic brings at least the share `min_gain` of what all topics gain, or it ends."""
 
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,9 +10,11 @@ from numpy.testing import assert_allclose
 
 from checks.states import assert_same, snapshot
 from skbnp import HDP, load, save
+from skbnp.inference.engine import completed
 from skbnp.inspection import summary
 from skbnp.models.hdp import held_out_trials
-from skbnp.models.hdp.held_out import compare
+from skbnp.models.hdp.births import Reduction, reduce
+from skbnp.models.hdp.held_out import Gain, compare
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 
 
@@ -89,17 +92,74 @@ def test_a_larger_share_leaves_fewer_topics(unequal, priced):
 
 
 def test_the_number_maximises_the_gain_less_the_price(priced):
-    """Of the numbers compared, by a formula of its own over the recorded logs."""
-    hdp, compared, _ = priced(0.02)
+    """Of the numbers compared, by a formula of its own over the recorded logs.
+
+    The documents that choose reductions, every other one, flatter these: by them the
+    number would be another one.
+    """
+    hdp, compared, _ = priced(0.03)
     trials = compared[-1][0]
-    n_tokens = trials.n_tokens.sum()
     reduced = [run for run in compared if run[1] in ("tables", "reduction")]
-    scores = {n: logs[max(logs)].sum() / n_tokens for _, _, n, _, logs in reduced}
-    price = 0.02 * max(gain for _, gain in trials.gains)
-    best = max(scores, key=lambda n: scores[n] - price * n)
-    assert hdp.n_components_ == best
-    unpriced = max(scores, key=scores.get)
-    assert unpriced != best  # the price decides
+
+    def best(first, share):
+        n_tokens = trials.n_tokens[first::2].sum()
+        price = share * max(gain for _, gain in trials.gains)
+        nets = {
+            n: logs[max(logs)][first::2].sum() / n_tokens - price * n
+            for _, _, n, _, logs in reduced
+        }
+        return max(nets, key=nets.get)
+
+    assert hdp.n_components_ == best(1, 0.03)
+    assert best(1, 0.0) != best(1, 0.03) != best(0, 0.03)
+
+
+def reductions_of(net, n_topics, error=0.01):
+    """Best number of topics by reductions where `net` is the gain less the price."""
+    start = SimpleNamespace(n_topics=n_topics, n_changes=0)
+    trials = object.__new__(HeldOutTrials)
+    vars(trials).update(model=start, origin=start, above=None, finer=[])
+    vars(trials).update(finish=len, is_halving=False, n_rejected=0)
+
+    def reduction(run, limit=None):
+        n = limit or max(run.n_topics // 5, 1)
+        return SimpleNamespace(n_topics=run.n_topics - n, n_changes=n)
+        yield
+
+    trials._reduction, run = reduction, completed(reduction(start))
+    while run is not None:
+        gain = Gain(net(run.n_topics) - net(trials.model.n_topics), error)
+        accepted = gain.mean >= 0.0
+        trials.model = run if accepted else trials.model
+        run = completed(trials._next_priced_reduction(run, gain, accepted))
+    return trials.model.n_topics
+
+
+@pytest.mark.parametrize("best", range(20, 100, 7))
+@pytest.mark.parametrize("is_kinked", [False, True])
+def test_reductions_come_near_the_best_number_from_both_sides(best, is_kinked):
+    """Of curves that bend, and of those that fall by as much above it as below."""
+
+    def net(n):
+        away = abs(n - best)
+        return -0.01 * away if is_kinked else -0.001 * away**2
+
+    assert abs(reductions_of(net, 110) - best) <= max(0.06 * best, 2)
+
+
+@pytest.mark.parametrize(
+    ("least", "limit", "expected"),
+    [(0, None, 3), (1, None, 3), (6, None, 3), (7, None, 7), (7, 5, 5), (7, 2, 2)],
+)
+def test_reductions_without_loss_are_made_alone_if_they_are_many(
+    least, limit, expected
+):
+    X, _ = draw(np.ones(5), n_docs=60)
+    hdp = HDP(20, split_merge=False, max_iter=1, random_state=0).fit(X)
+    posterior, losses = hdp._posterior.copy(), np.repeat([-0.1, 0.0, 0.01], [1, 2, 9])
+    ends = [Reduction(loss, k, None) for k, loss in enumerate(losses)]
+    assert reduce(posterior, ends, 0.001, limit, least) == expected
+    assert posterior.state.n_components == hdp.n_components_ - expected
 
 
 def test_one_topic_has_the_repeats_of_the_topics():

@@ -1,5 +1,7 @@
 """Numbers of topics below that of a fit: scores, labels, tables, figures."""
 
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -138,6 +140,22 @@ def test_the_figure_marks_the_number_of_the_fit_and_the_chosen(path):
     assert_array_equal(display.line_.get_ydata(), path.scores)
     assert display.ax_.get_ylabel() == "score (nats per token)"
     assert display.ax_.get_xlabel() == "topics"
+
+
+def test_the_figure_marks_the_number_that_predicted_best(path):
+    display = TopicPathDisplay(path=replace(path, n_best=45)).plot(n=10)
+    assert [line.get_xdata()[0] for line in display.marks_] == [30, 45, 10]
+    same = TopicPathDisplay(path=replace(path, n_best=30)).plot()
+    assert len(same.marks_) == 1
+
+
+def test_the_path_has_the_number_that_predicted_best(X, fits):
+    hdp = HDP(min_gain=0.1, random_state=0).fit(X[:200])
+    gains = hdp.n_components_gains_
+    best = topic_path(hdp).n_best
+    assert gains[best] == max(gains.values())
+    assert best > hdp.n_components_
+    assert all(topic_path(other).n_best is None for other in fits.values())
 
 
 def test_the_figure_tells_of_documents_of_the_fit(fits, X):

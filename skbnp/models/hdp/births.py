@@ -316,18 +316,21 @@ def reduce(
     """Merge and end topics in place, the cheapest first; return the number of changes.
 
     At most half of the topics, and at most `limit`, change, each once. The sum of
-    predicted losses is at most `budget`; gains are not subtracted from it. `least`
-    changes are made even if they cost more: what the other topics learn from them is
-    not predicted.
+    predicted losses is at most `budget`; gains are not subtracted from it. If these are
+    fewer than half of `least`, then `least` changes are made even if they cost more:
+    what the other topics learn from them is not predicted.
     """
     n_topics, busy, spent = posterior.state.n_components, set[int](), 0.0
+    is_dear = False
     most, chosen = min(max(n_topics // 2, 1), n_topics - 1), list[Reduction]()
     most = most if limit is None else min(most, limit)
     for candidate in results:
         cost = max(candidate.loss, 0.0)
         topics = {n for n in candidate[1:] if n is not None}
-        is_dear = spent + cost > budget and len(chosen) >= least
-        if is_dear or len(chosen) >= most:
+        if not is_dear and spent + cost > budget:
+            is_dear, n_free = True, len(chosen)
+            most = min(most, n_free if 2 * n_free >= least else least)
+        if len(chosen) >= most:
             break
         if busy.isdisjoint(topics):
             spent += cost

@@ -5,7 +5,8 @@ topics. So each document is held out in one of several splits, and each split sc
 what is learned from its other documents: trials as for large corpora, and fits of fixed
 numbers of topics, under the topic prior and the concentration that predict the held-out
 tokens of all splits best. Sums of log probabilities over splits decide, with standard
-errors of paired differences.
+errors of paired differences. Where documents are few but their tokens are many, trials
+alone are compared.
 
 Held-out words without counts in the training documents of a split count by the share of
 unseen words that have columns: 0 if each column has counts, since then a document
@@ -16,7 +17,7 @@ likewise: it leaves out the words that a smaller share of its documents has.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from skbnp.models.hdp.births import DOC_SHARE, propose_births
 from skbnp.models.hdp.held_out import (
     FEW_TOKENS,
     FEWEST_JUDGES,
+    OTHERS,
     PRIOR_DEVIATION,
     PRIOR_MEDIAN,
     Gain,
@@ -129,6 +131,7 @@ class Candidate(NamedTuple):
     n_started: int  # topics
     trials: list[HeldOutTrials]
     logs: Array  # (n_docs,) log probabilities of held-out documents
+    cost: Array | float = 0.0  # (n_docs,) price of its topics
 
     @property
     def numbers(self) -> list[int]:
@@ -140,9 +143,10 @@ class Candidate(NamedTuple):
         """Median of the numbers of topics."""
         return self.numbers[self.middle]
 
-    def net(self, price: float, n_tokens: Array) -> Array:
-        """Log probabilities less `price` nats per token for each topic, (n_docs,)."""
-        return self.logs - price * self.number * n_tokens
+    @property
+    def net(self) -> Array:
+        """Log probabilities less the price of the topics, (n_docs,)."""
+        return self.logs - self.cost
 
     @property
     def middle(self) -> int:
@@ -173,6 +177,8 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
     moves: SplitMerge
     n_carried: int  # topics that are given: each fit begins with these
     min_gain: float = 0.0  # least share of the gain of all topics that one must bring
+    _: KW_ONLY
+    compares_fixed: bool = True  # whether tokens are few; else trials alone
     trials: HeldOutTrials | None = None
 
     @property
@@ -188,7 +194,8 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
     def steps(self, monitor: Monitor) -> Steps[bool]:
         """Choose a number of topics at the first call; make a pass of its trials."""
         if self.trials is None:
-            trials = self._choose(monitor)
+            choose = self._choose if self.compares_fixed else self._choose_trials
+            trials = choose(monitor)
             take_over(trials, self.posterior, monitor)
             self.posterior.is_cross_fitted = True
             self.trials, self.make, self.held_out = trials, None, []
@@ -334,12 +341,46 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
             candidates += [trials] if trials.agrees or not fixed else []
         gains = self._gains(fixed, candidates)
         price = self.min_gain * max(gains.values(), default=0.0)
-        best = max(candidates, key=lambda one: one.net(price, n_tokens).sum())
-        alike = [one for one in candidates if _is_alike(one, best, price, n_tokens)]
+        candidates = [
+            one._replace(cost=price * one.number * n_tokens) for one in candidates
+        ]
+        fixed = candidates[: len(fixed)]
+        best = max(candidates, key=lambda one: one.net.sum())
+        alike = [one for one in candidates if _is_alike(one, best, n_tokens)]
         alike.sort(key=lambda one: one.number)
         chosen, sure = self._smallest_sure(alike, fixed)
-        result = self._end(chosen, sure, price, candidates, monitor)
+        result = self._end(chosen, sure, candidates, monitor)
         result.gains = list(gains.items())
+        return result
+
+    def _choose_trials(self, monitor: Monitor) -> HeldOutTrials:
+        """Run trials of each split; return those whose number is best for all splits.
+
+        Of other numbers than a split has tried, its log probabilities are interpolated.
+        """
+        trials = self._begin(self.posterior.state.n_components)
+        for one in trials:
+            monitor.remind("trials beside each of the splits")
+            run_to_end(one)
+        largest = [max((gain for _, gain in one.gains), default=0.0) for one in trials]
+        price = self.min_gain * float(np.mean(largest))
+        n_tokens = np.concatenate([one.n_tokens[OTHERS] for one in trials])
+
+        def net(number: int) -> Array:
+            logs = [at_number(one.path, number)[OTHERS] for one in trials]
+            return np.concatenate(logs) - price * number * n_tokens
+
+        numbers = [result_of(one).state.n_components for one in trials]
+        best = max(numbers, key=lambda number: net(number).sum())
+        result = trials[numbers.index(best)]
+        result.alike = [best]
+        for number in sorted({n for one in trials for n in one.path}):
+            loss = compare(net(best), net(number), n_tokens)
+            result.alike += [number] if loss.mean <= loss.error else []
+        monitor.report(
+            f"trials beside {len(trials)} splits: {best} topics, "
+            f"{min(result.alike)} to {max(result.alike)} predict as well"
+        )
         return result
 
     def _gains(
@@ -375,7 +416,6 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         self,
         chosen: Candidate,
         gain: Gain | None,
-        price: float,
         candidates: list[Candidate],
         monitor: Monitor,
     ) -> HeldOutTrials:
@@ -386,7 +426,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         """
         n_tokens = self.n_tokens
         alike = list(chosen.usual)
-        nets = [one.net(price, n_tokens) for one in (chosen, *candidates)]
+        nets = [one.net for one in (chosen, *candidates)]
         best = max(nets, key=lambda net: net.sum())
         for one, net in zip(candidates, nets[1:], strict=True):
             loss = compare(best, net, n_tokens)
@@ -433,6 +473,19 @@ def _held_out_logs(trials: HeldOutTrials) -> Array:
     return trials.held_out.log_probability(prediction)
 
 
+def at_number(path: dict[int, Array], number: int) -> Array:
+    """Log probabilities of documents at a number of topics, (n_docs,).
+
+    Between two numbers of `path` linear in the logarithm of the number; beyond these
+    those of the last one.
+    """
+    sizes = sorted(path)
+    place = float(np.interp(np.log(number), np.log(sizes), np.arange(len(sizes))))
+    low, share = int(place), place % 1.0
+    high = min(low + 1, len(sizes) - 1)
+    return (1.0 - share) * path[sizes[low]] + share * path[sizes[high]]
+
+
 def learn_fixed(trials: HeldOutTrials) -> None:
     """Make the passes of a fixed number of topics."""
     beside = discarding()
@@ -472,9 +525,9 @@ def _log_probability(
     return np.concatenate(logs)
 
 
-def _is_alike(one: Candidate, best: Candidate, price: float, n_tokens: Array) -> bool:
+def _is_alike(one: Candidate, best: Candidate, n_tokens: Array) -> bool:
     """Whether a candidate predicts as well as the best, within a standard error."""
-    gain = compare(one.net(price, n_tokens), best.net(price, n_tokens), n_tokens)
+    gain = compare(one.net, best.net, n_tokens)
     return bool(gain.mean >= -max(ALIKE, gain.error))
 
 

@@ -300,6 +300,11 @@ def has_few_tokens(X: sp.csr_array) -> bool:
     return bool(n_tokens < (FEW_SHORT_TOKENS if is_short else FEW_TOKENS))
 
 
+def has_few_judges(X: sp.csr_array) -> bool:
+    """Whether fewer than `FEWEST_DOCS` documents of one split would judge."""
+    return X.shape[0] // 4 < FEWEST_DOCS
+
+
 def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
     """Hold out a share of the documents; None if too few can be predicted."""
     order = rng.permutation(X.shape[0])

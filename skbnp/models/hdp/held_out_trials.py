@@ -95,6 +95,7 @@ class Trial:
     gain: float = 0.0  # of an accepted trial, nats per held-out token
     logs: dict[int, Array] = field(default_factory=dict)
     result: Prediction | None = None  # after the last pass, until it is used
+    over_words: Gain | None = None  # if recorded
 
     @property
     def posterior(self) -> HDPPosterior:
@@ -146,6 +147,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     run: Trial = field(init=False)  # of the model or of a candidate
     best: dict[int, Array] = field(init=False)  # of the reductions
     n_best: int = 0  # topics that predicted these
+    #: Held-out log probabilities by number of topics, from the first reduction on.
+    path: dict[int, Array] = field(default_factory=dict)
     #: Numbers of topics, and their gain over one topic with the same repeats of words.
     gains: list[tuple[int, float]] = field(default_factory=list)
     knows_repeats: bool = False
@@ -153,7 +156,12 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     alike: list[int] = field(default_factory=list)  # numbers that predict as well
     #: Of the model over word frequencies at the end of trials, and its standard error.
     gain: tuple[float, float] | None = None
-    is_halving: bool = False  # whether a reduction of more topics was rejected
+    is_halving: bool = False  # whether fewer changes at a time are tried
+    # Of priced reductions: what the present one reduces, what the best one reduced, and
+    # what remains to be tried near that, with numbers of changes.
+    origin: Trial | None = None
+    above: Trial | None = None
+    finer: list[tuple[Trial, int]] = field(default_factory=list)
     may_reduce: bool = True
     n_rejected: int = 0  # single reductions since the last accepted one
     is_unseen: ClassVar[bool] = False  # between trials
@@ -282,15 +290,15 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     def _gain(self, run: Trial, others: dict[int, Array], n_others: int) -> Gain:
         """Held-out gain over `n_others` topics after as many passes, less the price.
 
-        Births are free: those that bring less than their price end in reductions.
+        The price is of reductions alone: births that bring less end in these.
         """
         goes_on = run.kind in ("continuation", "tables")
+        is_less = run.kind in ("reduction", "merge of all")
         n_passes = max(others) if goes_on else run.n_passes
         new, old = run.logs[run.n_passes], others[n_passes]
-        by_others = run.kind == "reduction" and not self.price
-        judges = OTHERS if by_others else slice(None)
+        judges = OTHERS if run.kind == "reduction" else slice(None)
         gain = compare(new[judges], old[judges], self.n_tokens[judges])
-        n_more = 0 if run.kind == "births" else run.n_topics - n_others
+        n_more = run.n_topics - n_others if is_less else 0
         return gain._replace(mean=gain.mean - self.price * n_more)
 
     # -- decisions --------------------------------------------------------------------
@@ -315,7 +323,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
         )
         if accepted:
-            is_sure = self.is_unseen or gain.mean > SURE_ERRORS * gain.error
+            is_sure = gain.mean > SURE_ERRORS * gain.error and not self.price
+            is_sure |= self.is_unseen
             if run.kind != "tables" and (run.kind != "reduction" or is_sure):
                 self._adopt(run.learner, monitor)
             # Otherwise the posterior, which is as good, stays until the end.
@@ -343,6 +352,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         """Return the trial of a further reduction after that of a run, or None."""
         if gain.mean > 0.0:
             self.best, self.n_best = run.logs, run.n_topics
+        if accepted or run.n_topics not in self.path:
+            self.path[run.n_topics] = run.logs[run.n_passes]
         if self.price:
             return (yield from self._next_priced_reduction(run, gain, accepted))
         self.is_halving |= not accepted
@@ -362,19 +373,34 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     ) -> Steps[Trial | None]:
         """Return the trial of a further reduction of topics that have a price.
 
-        Down to numbers that are clearly worse than the best one; then of fewer changes
-        to that, half as many each time.
+        Down to numbers that are clearly worse than the best one. Then by fewer changes,
+        half as many each time: of what the best one was reduced from while that gains;
+        else of the best one until that gains.
         """
         self.n_rejected += not accepted
-        if not self.is_halving and gain.mean > -NEAR * gain.error and run.n_topics > 2:
-            return (yield from self._reduction(run))
         if not self.is_halving:
-            self.is_halving, n_changes = True, int(LEAST_REDUCED * self.model.n_topics)
-        else:
-            n_changes = run.n_changes
-        if accepted or n_changes < 2:
+            self.above = self.origin if accepted else self.above
+            if gain.mean > -NEAR * gain.error and run.n_topics > 2:
+                self.origin = run if self.finish is not None else None
+                return (yield from self._reduction(run))
+            self.is_halving, model = True, self.model
+            sides = [(model, int(LEAST_REDUCED * model.n_topics))]
+            if self.above is not None:
+                sides.insert(0, (self.above, model.n_changes))
+            self.finer = [
+                (origin, most >> halved)
+                for origin, most in sides
+                for halved in range(1, most.bit_length())
+            ]
+        elif accepted or self.origin is self.above:
+            goes_on = accepted and self.origin is self.above
+            self.finer = [
+                step for step in self.finer if (step[0] is self.origin) == goes_on
+            ]
+        if not self.finer:
             return None
-        return (yield from self._reduction(self.model, n_changes // 2))
+        self.origin, n_changes = self.finer.pop(0)
+        return (yield from self._reduction(self.origin, n_changes))
 
     def _note_alike(self, run: Trial, gain: Gain, accepted: bool) -> None:
         """Record numbers of topics within one standard error of the best."""
@@ -468,6 +494,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             trial.posterior.set_state(by_tables=True)
             return trial
         self.best, self.n_best = model.logs, model.n_topics
+        self.path[model.n_topics] = model.logs[max(model.logs)]
+        self.origin = model if self.finish is not None else None
         return (yield from self._reduction(model)) if self.may_reduce else None
 
     def _begin(self, candidate: Trial | None, monitor: Monitor) -> None:
@@ -480,8 +508,9 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         self.is_complete = candidate is None or self.n_rejected > 0
         self.alike.append(self.model.n_topics)
         self.run, self.model.result = self.model, None  # what others held is free
+        self.origin, self.above, self.finer = None, None, []
         if self.gain is None and self.finish is not None:
-            gain = self._gain_over_words(self.model)
+            gain = self.model.over_words or self._gain_over_words(self.model)
             self.gain = gain.mean, gain.error
         self.final = self.model.learner
         if self.finish is not None:
@@ -502,7 +531,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     def _record_gain(self, run: Trial) -> None:
         """Record what the topics of a run gain over one, if topics have a price."""
         if self.min_gain:
-            self.gains.append((run.n_topics, self._gain_over_words(run).mean))
+            run.over_words = self._gain_over_words(run)
+            self.gains.append((run.n_topics, run.over_words.mean))
 
     def _gain_over_words(self, run: Trial) -> Gain:
         """Gain of a run over one topic with the same repeats of words."""
