@@ -133,14 +133,6 @@ def test_history_counts_accepted_moves(grown):
     assert history["n_splits"][-1] > 5
 
 
-def test_history_holds_the_moves_of_each_chunk(X):
-    hdp = mean_field_hdp(3, total_samples=2000, **OPTIONS)
-    for begin in range(0, 1000, 200):
-        hdp.partial_fit(X[begin : begin + 200])
-        assert hdp.history_["n_components"][-1] == hdp.n_components_
-    assert hdp.n_components_ > 3
-
-
 @each_method
 @pytest.mark.parametrize("limit", [3, 8])
 def test_the_limit_is_never_exceeded(method, limit, X):
@@ -225,16 +217,6 @@ def test_what_follows_trials_is_exact_in_the_end(warm_up, X):
     hdp = mean_field_hdp(8, warm_up=warm_up, random_state=0).fit(X[:400])
     assert hdp.converged_
     assert hdp._posterior.init_fraction < 0.5
-
-
-@pytest.mark.long
-def test_an_exact_bound_settles_after_trials(X):
-    """The fit goes on after the eight passes that end others."""
-    fits = [
-        mean_field_hdp(8, learning_method=method, tol=1e-9, random_state=0).fit(X[:400])
-        for method in ("online", "memoized")
-    ]
-    assert fits[1].n_iter_ > fits[0].n_iter_
 
 
 def test_where_nothing_can_be_held_out_there_are_no_trials(X):

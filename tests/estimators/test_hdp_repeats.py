@@ -123,14 +123,6 @@ def test_reductions_halve_once_one_was_rejected(monkeypatch):
     assert None not in limits
 
 
-@pytest.mark.long
-def test_few_documents_learn_from_tables_too():
-    """Those of which cross-fitted judges give the number of topics."""
-    hdp = HDP(random_state=0).fit(draw_bursty(120, 4, 100, 70, 5.0, 0))
-    assert hdp._posterior.is_cross_fitted
-    assert hdp._posterior.state.by_tables
-
-
 def test_repeats_of_counts_from_a_pickle_are_those_of_counts():
     """The arrays of a pickle are over its bytes, which SciPy cannot broadcast."""
     X = sp.csr_array(draw_bursty(100, 6, 120, 80, 20.0, 0))

@@ -10,7 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import adjusted_rand_score
 
-from checks.failures import Failure
 from checks.states import assert_same
 from skbnp import HDP, NestedHDP, StickBreakingHDP
 from skbnp.estimators import _nested_hdp as module
@@ -85,17 +84,6 @@ def test_it_predicts_as_well_as_the_flat_fit_that_it_starts_from(fit):
     )
 
 
-def test_order_of_words_apart_shares_of_a_branch_sum_to_those_of_its_nodes(fit):
-    nested, X, _, _ = fit
-    shares = nested.transform(X)
-    tree, main = nested.tree_, nested.apply(X)
-    branch = np.array([0, *(tree.path(u)[1] for u in range(1, tree.n_nodes))])
-    of_branches = np.array(
-        [shares[:, branch == b].sum(axis=1) for b in tree.children(0)]
-    )
-    assert (tree.children(0)[of_branches.argmax(axis=0)] == main).all()
-
-
 def test_it_starts_from_a_flat_fit_that_is_given(fit):
     _, X, _, _ = fit
     flat = HDP(6, split_merge=False, random_state=0).fit(X)
@@ -106,17 +94,6 @@ def test_it_starts_from_a_flat_fit_that_is_given(fit):
         NestedHDP(init=flat).fit(X[:, :5])
     with pytest.raises(ValueError, match="init must be a fitted HDP, got StickBreak"):
         NestedHDP(init=StickBreakingHDP(4, 3, max_iter=1).fit(X)).fit(X)
-
-
-def test_failure_in_the_start_of_a_stream_leaves_the_estimator_unfitted(fit):
-    _, X, _, _ = fit
-    nested = NestedHDP(random_state=0)
-    with (
-        mock.patch.object(NestedHDP, "_flat_posterior", side_effect=Failure),
-        pytest.raises(Failure),
-    ):
-        nested.partial_fit(X)
-    assert not nested.__sklearn_is_fitted__()
 
 
 @pytest.fixture(scope="module")
@@ -193,13 +170,6 @@ def test_a_stream_is_a_fit_of_all_documents_when_these_have_doubled(bursty):
     assert stream._posterior.n_seen == 300
 
 
-@pytest.mark.long
-def test_small_chunks_are_predicted_from_as_well_as_large_ones(bursty):
-    nested, X, _, _ = bursty
-    stream = in_chunks(X, [10] * 30)
-    assert stream.score(X[300:]) == pytest.approx(nested.score(X[300:]), abs=0.03)
-
-
 def test_a_long_stream_keeps_no_documents(bursty):
     _, X, _, _ = bursty
     with mock.patch.object(module, "MOST_KEPT", X[:100].sum()):
@@ -211,19 +181,6 @@ def test_a_long_stream_keeps_no_documents(bursty):
         assert stream.component_ids_.tolist() == ids
         stream.partial_fit(X[:300])
     assert stream._posterior.documents is None
-
-
-@pytest.mark.long
-def test_the_tree_has_the_burstiness_of_the_flat_fit(bursty, fit):
-    _, X, _, _ = bursty
-    for flat in (HDP(random_state=0), HDP(burstiness=False, random_state=0)):
-        flat.fit(X[:300])
-        nested = NestedHDP(init=FrozenEstimator(flat), random_state=0).fit(X[:300])
-        assert nested.word_concentration_ == flat.word_concentration_
-        assert nested.word_discount_ == flat.word_discount_
-        assert nested._posterior.state.by_tables is flat._posterior.state.by_tables
-    assert nested.topic_word_prior_ == pytest.approx(0.6 * flat.topic_word_prior_)
-    assert fit[0].word_concentration_ == np.inf  # documents that are not bursty
 
 
 def test_an_interrupted_call_keeps_no_documents_that_are_not_learned(bursty):

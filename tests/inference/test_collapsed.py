@@ -10,7 +10,7 @@ from checks.corpora import topic_counts
 from checks.states import assert_same, differences
 from skbnp import HDP
 from skbnp.components.word_topics import WordTopics
-from skbnp.inference.engine import DocumentWeights, Learner, RunningAverage
+from skbnp.inference.engine import DocumentWeights, Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Lineage
@@ -57,15 +57,6 @@ def start(X, n_topics=6, *, seed=0, mass=1.0):
 def schedule(*, batch_size=20, n_docs=N_DOCS, offset=1.0, reshuffle=False):
     return OnlineSchedule(
         n_docs, batch_size, offset, 0.6, 5, total_samples=n_docs, reshuffle=reshuffle
-    )
-
-
-def online(X, *, executor=None, mass=1.0, moves=None):
-    local_step = DocumentLocalStep(STOP, executor or Executor(1), CollapsedStep)
-    memory, corpus = RunningAverage(DocumentWeights(X.shape[0])), Corpus(X)
-    rounds = schedule(reshuffle=True)
-    return Learner(
-        start(X, mass=mass), corpus, rounds, local_step, memory, edits(moves)
     )
 
 

@@ -1,7 +1,6 @@
 """Learning from documents in shards, against learning from a matrix."""
 
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 
@@ -179,23 +178,6 @@ def test_a_round_says_what_its_documents_say(X, model, step, weighting):
             wrong = local_step.update_local(posterior, counts[np.concatenate(rows)])
             with pytest.raises(AssertionError):
                 assert_same_statistics(result.stats, wrong.stats)
-
-
-@pytest.mark.parametrize(("model", "step"), FAMILIES)
-def test_bits_do_not_depend_on_threads(X, model, step):
-    posterior, result = posterior_of(model, X), []
-    with ThreadPoolExecutor(3) as pool, Executor(1) as executor:
-        for run in (map, pool.map):
-            corpus = corpus_of(X, run=run)
-            (round,) = BatchSchedule(parts_of(corpus.sizes)).one_pass(0)
-            (local_stats,) = corpus.update_local(
-                DocumentLocalStep(STOP, executor, step),
-                posterior,
-                round,
-                [FIRST_VISIT] * len(round.parts),
-            )
-            result.append(local_stats.stats.topic_words.values.toarray())
-    assert_array_equal(*result)
 
 
 # How often totals hold documents ------------------------------------------------------

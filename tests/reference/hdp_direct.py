@@ -24,7 +24,6 @@ Systems 25, 2012.
 processes. Journal of the American Statistical Association 101, 2006.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -169,20 +168,6 @@ def document_step(
     is_kept = expected >= support * min(1.0, n_total)
     resp = _responsibilities(counts, log_weights, prior + expected, is_kept)
     return counts @ resp, resp, n_iter
-
-
-def mean_steps(
-    counts: Array, topic_word: Array, prior: Array, start: Array, n_steps: int
-) -> Array:
-    """Expected counts after some steps with r_wk ~ (prior_k + N_k) phi_kw; (K,)."""
-    expected = start
-    for _ in range(n_steps):
-        resp = (prior + expected) * topic_word.T
-        expected = np.zeros(prior.shape)
-        for word in np.flatnonzero(counts):
-            if resp[word].sum() > 0:
-                expected += counts[word] * resp[word] / resp[word].sum()
-    return expected
 
 
 def document_objective(
@@ -499,64 +484,3 @@ def topic_prior_by_search(
             topic_part(topic_counts, eta) + (shape - 1) * np.log(eta) - rate * eta
         )
     )
-
-
-# Evidence and prediction ------------------------------------------------------------
-
-
-def log_evidence(
-    docs: Sequence[Sequence[int]],
-    weights: Array,
-    alpha: float,
-    eta: float,
-    n_topics: int,
-    n_features: int,
-) -> float:
-    """Exact log p(w, z <= K | beta) by summing over all K^tokens assignments.
-
-    ``docs`` are lists of word numbers, one per token; ``weights`` (K + 1,). Each term
-    is prod_j DirMult(z_j | alpha beta) prod_k DirMult(words of topic k | eta).
-    """
-    doc_of = np.array([doc for doc, tokens in enumerate(docs) for _ in tokens], int)
-    word_of = np.array([word for tokens in docs for word in tokens], int)
-    states = np.array(list(itertools.product(range(n_topics), repeat=word_of.size)))
-    log_joint = np.zeros(len(states))
-    for doc in range(len(docs)):
-        in_doc = states[:, doc_of == doc]
-        log_joint += gammaln(alpha) - gammaln(alpha + in_doc.shape[1])
-        for topic in range(n_topics):
-            prior = alpha * weights[topic]
-            number = (in_doc == topic).sum(axis=1)
-            log_joint += gammaln(prior + number) - gammaln(prior)
-    for topic in range(n_topics):
-        number = (states == topic).sum(axis=1)
-        log_joint += gammaln(n_features * eta) - gammaln(n_features * eta + number)
-        for word in range(n_features):
-            number = (states[:, word_of == word] == topic).sum(axis=1)
-            log_joint += gammaln(eta + number) - gammaln(eta)
-    return float(logsumexp(log_joint))
-
-
-def fold_in(
-    topic_word: Array,
-    doc_prior: Array,
-    X: Array,
-    max_iter: int,
-    tol: float,
-    support: float,
-    active: float,
-    n_mean: int,
-) -> Array:
-    """Expected tokens (D, K) of each topic, which are held fixed.
-
-    ``topic_word`` (K, V) rows sum to one; ``doc_prior`` (K,) = alpha beta_k; by
-    ``document_step``, started as in ``cold_start`` and by ``n_mean`` of the
-    ``mean_steps``.
-    """
-    result = []
-    for counts in X:
-        start = counts.sum() * doc_prior / doc_prior.sum()
-        start = mean_steps(counts, topic_word, doc_prior, start, n_mean)
-        settings = (start, max_iter, tol, support, active)
-        result.append(document_step(counts, np.log(topic_word).T, doc_prior, *settings))
-    return np.array([expected for expected, _, _ in result])

@@ -27,12 +27,6 @@ def log_weights(a: Array, b: Array) -> Array:
     return np.append(taken, 0.0) + np.concatenate([[0.0], np.cumsum(left)])
 
 
-def mean_weights(a: Array, b: Array) -> Array:
-    """Expected stick-breaking weights: products of means, exact under q."""
-    mean = a / (a + b)
-    return np.append(mean, 1.0) * np.concatenate([[1.0], np.cumprod(1.0 - mean)])
-
-
 def later(values: Array) -> Array:
     """Sum of the entries behind each, but for the last."""
     return np.array([values[t + 1 :].sum() for t in range(len(values) - 1)])

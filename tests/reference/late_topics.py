@@ -16,9 +16,3 @@ def expected_counts(counts, old, shares, topics):
         tokens[doc] += expected
         sums[:, word] += expected[1:]
     return tokens, sums
-
-
-def log_likelihood(counts, old, shares, topics):
-    """Log probability of all counts, in nats."""
-    mixed = shares[:, :1] * old + shares[:, 1:] @ topics
-    return float((counts * np.log(mixed)).sum())

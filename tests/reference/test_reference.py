@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy.special import gammaln, psi
-from scipy.stats import beta as beta_law
+from scipy.special import gammaln
 
 from reference import hdp_direct as hdp
 from reference import hdp_surrogate
@@ -184,44 +183,3 @@ def test_evidence_is_expectation_over_prior():
     error = likelihood.std() / np.sqrt(n_samples)
     exact = hdp_surrogate.evidence(DOCS, alpha, gamma, eta, N_FEATURES)
     assert abs(likelihood.mean() - exact) < 4 * error
-
-
-# Sticks and terms ---------------------------------------------------------------------
-
-
-def random_sticks(rng, n_topics):
-    return rng.gamma(2.0, 2.0, size=n_topics) + 0.1, rng.gamma(2.0, 4.0, n_topics) + 0.1
-
-
-def test_terms_are_expectations():
-    """Terms of sticks and proportions, from samples of the sticks.
-
-    Four standard errors of 100000 samples: false alarm rate 6.3e-5 each.
-    """
-    alpha, gamma, eta = 1.3, 0.7, 0.4
-    rng = np.random.default_rng(1)
-    a, b = random_sticks(rng, 2)
-    counts = np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 3.0]])
-    resp = [rng.dirichlet(np.ones(2), size=3) for _ in counts]
-    theta, lam = rng.gamma(2.0, 1.0, size=(2, 3)), rng.gamma(2.0, 1.0, size=(2, 3))
-    got = hdp_surrogate.surrogate_terms(
-        counts, resp, theta, lam, a, b, alpha, gamma, eta
-    )
-
-    sticks = rng.beta(a, b, size=(100_000, 2))
-    rest = np.cumprod(1.0 - sticks, axis=1)
-    weights = np.column_stack([sticks[:, 0], sticks[:, 1] * rest[:, 0], rest[:, 1]])
-    log_v = beta_law.logpdf(sticks, 1.0, gamma) - beta_law.logpdf(sticks, a, b)
-    log_pi = psi(theta) - psi(theta.sum(axis=1, keepdims=True))
-    entropy = sum(
-        gammaln(row).sum() - gammaln(row.sum()) - (row - 1) @ logs
-        for row, logs in zip(theta, log_pi, strict=True)
-    )
-    normaliser = 2 * np.log(alpha) + np.log(weights).sum(axis=1)
-    log_prior = len(counts) * normaliser + (alpha * weights - 1) @ log_pi.sum(axis=0)
-    for name, samples in (("v", log_v.sum(axis=1)), ("pi", log_prior + entropy)):
-        error = samples.std() / np.sqrt(len(samples))
-        assert abs(samples.mean() - got[name]) < 4 * error, name
-
-    exact = gammaln(alpha) - gammaln(alpha * weights).sum(axis=1)
-    assert (normaliser <= exact).all(), "below the exact bound, sample by sample"

@@ -267,6 +267,72 @@ def in_children(parents, place, angles):
     )
 
 
+def check_proposals(state, propose, states, n_draws):
+    """Raise unless trees have the frequencies that enumeration gives."""
+    density = circle("first", state.rows.X.toarray())
+    log_p = []
+    for tree in states:
+        result = tree_log_prior(tree, "first")
+        for child in tree[2]:
+            result += np.log(density.message(child, AXIS[None])[0])
+        log_p.append(result)
+    p = np.exp(np.array(log_p) - logsumexp(log_p))
+    result = run_chain(state, propose, n_draws, 0)
+    assert set(result) <= set(states)
+    check_trees(result, states, p)
+
+
+def partitions(rows):
+    """All partitions of some rows."""
+    if not rows:
+        yield []
+        return
+    for parts in partitions(rows[1:]):
+        yield [[rows[0]], *parts]
+        for at, part in enumerate(parts):
+            yield [*parts[:at], [rows[0], *part], *parts[at + 1 :]]
+
+
+def labelled_trees(nodes):
+    """All trees of a root and of nodes with one row each."""
+    states = set()
+    for parents in np.ndindex(*[len(nodes) + 1] * len(nodes)):
+        try:
+            tree = Tree.from_parents([-1, *parents])
+        except ValueError:  # a cycle
+            continue
+        rows = {int(name): int(name) - 1 for name in tree.ids if name}
+
+        def built(at, tree=tree, rows=rows):
+            children = [built(c) for c in np.flatnonzero(tree.parent == at)]
+            own = [rows[int(tree.ids[at])]] if at else []
+            return reference.canonical(None, own, children)
+
+        states.add(built(0))
+    return sorted(states, key=repr)
+
+
+@pytest.mark.weekly
+def test_splits_and_merges_have_the_frequencies_alone():
+    state = in_children([-1, 0], [1] * 4, [0.0, 0.6, 2.5, 3.0])
+    states = [
+        reference.canonical(None, (), [(None, tuple(part), ()) for part in parts])
+        for parts in partitions([0, 1, 2, 3])
+    ]
+    assert len(states) == 15
+    check_proposals(state, moves.propose_split_or_merge, states, 800)
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("n_proposals", [1, 3])
+def test_attachments_have_the_frequencies_alone(n_proposals):
+    state = in_children([-1, 0, 0, 0], [1, 2, 3], ANGLES)
+    states = labelled_trees([1, 2, 3])
+    assert len(states) == 16
+    propose = partial(attach, n_proposals=n_proposals)
+    check_proposals(state, propose, states, 800)
+
+
 def flat_normalisers(squares, dimension):
     return np.zeros(np.shape(squares))
 

@@ -237,7 +237,3 @@ def test_collapsed_visit_is_that_of_the_reference(seed):
         q(shares, np.zeros(7)).sum(axis=0),
     ):
         assert not np.allclose(stats.masses, other, rtol=1e-3, atol=1e-3)
-
-
-def collapsed(state):
-    return NodeTable.collapsed(state, PRIORS)
