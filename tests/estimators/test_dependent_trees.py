@@ -162,6 +162,19 @@ def test_chunks_of_an_epoch_add_up(drawn):
 
 
 @pytest.mark.long
+def test_limits_and_fixed_values_hold(drawn):
+    X, epochs = small(drawn)
+    for limit in (1, 2, 5):
+        trees = DependentTrees(limit, random_state=0).fit(X, epochs=epochs)
+        assert max(r.tree.n_nodes for r in trees.epochs_.values()) <= limit
+        assert np.isfinite(trees.score(X, epochs=epochs))
+    trees = DependentTrees(vmf_concentration=90.0, prior_concentration=30.0)
+    trees.fit(X, epochs=epochs)
+    assert trees.vmf_concentration_ == 90.0
+    assert trees.prior_concentration_ == 30.0
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("weight", daily(1, [4.0, 1.0]))
 def test_past_weight_is_learned(weight):
     """From one in the second epoch; a number that is given stays."""

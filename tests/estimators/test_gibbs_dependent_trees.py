@@ -193,6 +193,23 @@ def test_rows_that_are_gone_keep_their_nodes(drawn):
     assert all(after[name] >= n for name, n in masses.items() if n)
 
 
+@pytest.mark.long
+def test_past_weight_is_learned():
+    """From one in the second epoch; a number that is given stays."""
+    corpus = make_dependent_trees(
+        200, n_epochs=3, branching=(8,), past_weight=4.0, random_state=1
+    )
+    trees = GibbsDependentTrees(max_iter=15, random_state=0)
+    quiet(trees, corpus)
+    weights = np.array(trees.history_["past_weight"])
+    assert (weights[:15] == 1.0).all()
+    assert trees.past_weight_ in weights[30:]
+    assert weights[30:].mean() == pytest.approx(4.0, rel=0.4)
+    quiet(trees.set_params(past_weight=2.0), corpus)
+    assert set(trees.history_["past_weight"]) == {2.0}
+    assert trees.past_weight_ == 2.0
+
+
 def with_an_empty_epoch(drawn):
     X = np.vstack([one_epoch(drawn)[:40], np.zeros((3, 40)), one_epoch(drawn, 2)[:40]])
     return X, np.repeat([0, 1, 2], [40, 3, 40])

@@ -170,6 +170,21 @@ def test_a_refused_chunk_leaves_the_vocabulary(name):
         assert_array_equal(fit.components_, before.components_)
 
 
+def test_a_chunk_that_fails_midway_leaves_the_topics(monkeypatch):
+    frame = corpus()
+    fit = clone(INSTANCES["HDP-online"]).partial_fit(frame[frame.columns[:20]])
+    before = fit.components_
+
+    def fail(*args, **kwargs):
+        raise RuntimeError("no more")
+
+    monkeypatch.setattr(type(fit), "_learn_chunk", fail)
+    with pytest.raises(RuntimeError, match="no more"):
+        fit.partial_fit(frame)
+    assert fit.n_features_in_ == 20
+    assert_array_equal(fit.components_, before)
+
+
 @pytest.mark.parametrize("make", [HDP, StickBreakingHDP, short_chain])
 def test_seed_words_that_come_later_have_their_prior_then(make):
     frame = corpus()
