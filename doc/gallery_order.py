@@ -9,6 +9,7 @@ READ_FIRST = [
     "plot_words_of_topics.py",
     "plot_seed_words.py",
     "plot_topic_shares.py",
+    "plot_classes.py",
     "plot_topic_traces.py",
     "plot_stream.py",
     "plot_merge_fits.py",

@@ -56,6 +56,9 @@ WEEKLY = {
     "benchmarks/shares_coverage.py": [
         *("--models", "HDP", "--tokens", "60", "--seeds", "0", "0"),
     ],
+    "benchmarks/signature_recipes.py": [
+        *("--recipes", "HDP, mean field", "--seeds", "0", "0"),
+    ],
     "benchmarks/speed_targets.py": ["jacm", "--runs", "1"],
     "benchmarks/topic_numbers.py few_signatures": ["--draw", "0", "1"],
     "benchmarks/topic_numbers.py gibbs_topic_prior": [],
@@ -90,6 +93,7 @@ LONG = {
     "examples/components/plot_digit_tree.py": [],
     "examples/epochs/plot_cluster.py": [],
     "examples/epochs/plot_scipy_releases.py": [],
+    "examples/hdp/plot_classes.py": [],
     "examples/hdp/plot_grid_search.py": [],
     "examples/hdp/plot_lineage.py": [],
     "examples/hdp/plot_merge_fits.py": [],
