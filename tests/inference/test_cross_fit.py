@@ -108,6 +108,9 @@ def test_few_tokens_and_enough():
     assert has_few_tokens(ones[:, :12])  # 12,000 tokens of short documents
     assert not has_few_tokens(ones)
     assert not has_few_tokens(sp.csr_array(np.ones((3000, 12))))
+    assert has_few_judges(sp.csr_array(np.ones((399, 300))))
+    assert has_few_judges(sp.csr_array(np.ones((3000, 26))))  # 78,000 tokens
+    assert not has_few_judges(sp.csr_array(np.ones((400, 200))))
     assert len(hold_out_each(ones[:, :12], np.random.default_rng(0))) == 3
     assert len(hold_out_each(ones[:, :8], np.random.default_rng(0))) == 10
     assert hold_out_each(X[:19], np.random.default_rng(0)) == []

@@ -301,8 +301,12 @@ def has_few_tokens(X: sp.csr_array) -> bool:
 
 
 def has_few_judges(X: sp.csr_array) -> bool:
-    """Whether fewer than `FEWEST_DOCS` documents of one split would judge."""
-    return X.shape[0] // 4 < FEWEST_DOCS
+    """Whether one split of documents would judge topics that have a price by too few.
+
+    These are fewer than `FEWEST_DOCS` documents, or all have fewer tokens than twice
+    those that judge large corpora.
+    """
+    return bool(X.shape[0] // 4 < FEWEST_DOCS or X.sum() < 2.0 * N_TOKENS)
 
 
 def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
