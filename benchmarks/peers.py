@@ -50,7 +50,8 @@ TIMES = (2.0, 5.0, 15.0, 30.0, 60.0)
 TEST_TOKENS = 50_000
 #: Documents of a minibatch of others.
 BATCH_SIZE = 256
-OURS = "skbnp HDP"
+#: Shares that each topic must bring.
+OURS = {"skbnp HDP": 0.0, "skbnp HDP, default": 0.005}
 
 
 # -- ours -----------------------------------------------------------------------------
@@ -95,12 +96,12 @@ class Latest(common.Curve):
                 self.looks.append([last, *self.score(*topics)])
 
 
-def fit_ours(train, look, seconds, seed):
+def fit_ours(train, look, seconds, seed, min_gain):
     """Looks at a fit after passes; at earlier times, at fits that were interrupted.
 
     Returned with the seconds of a fit that ends by itself: it stays as it is.
     """
-    hdp = HDP(max_iter=10**6, random_state=seed, min_gain=0)
+    hdp = HDP(max_iter=10**6, random_state=seed, min_gain=min_gain)
     latest = Latest(look, seconds)
     hdp.set_callbacks(latest).fit(train)
     end, points = latest.seconds(), latest.looks
@@ -110,7 +111,7 @@ def fit_ours(train, look, seconds, seed):
         points.append([end, *look(*common.topics_of(hdp))])
     for limit in TIMES:
         if limit < min(seconds, points[0][0] if points else seconds):
-            part = HDP(max_iter=10**6, random_state=seed, min_gain=0)
+            part = HDP(max_iter=10**6, random_state=seed, min_gain=min_gain)
             with Interrupts(limit):
                 part.fit(train)
             points.append([limit, *look(*common.topics_of(part))])
@@ -361,8 +362,8 @@ def run(corpus, name, seed, seconds, sizes, priors):
             n_topics,
         )
 
-    if name == OURS:
-        points, ends = fit_ours(train, look, seconds, seed)
+    if name in OURS:
+        points, ends = fit_ours(train, look, seconds, seed, OURS[name])
         yield {"K": None, "eta": None} | ends, points
         return
     if name == SAMPLER:
@@ -410,7 +411,7 @@ def save(new):
     rows = [row for row in common.stored("peers")[1] if "looks" in row]
     rows = [row for row in rows if not any(is_same(row, other) for other in new)] + new
     order = {
-        name: place for place, name in enumerate([*CORPORA, OURS, SAMPLER, *PEERS])
+        name: place for place, name in enumerate([*CORPORA, *OURS, SAMPLER, *PEERS])
     }
     rows.sort(
         key=lambda r: (
@@ -432,7 +433,7 @@ def save(new):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("corpus", nargs="*", help=", ".join(CORPORA))
-    known = [OURS, SAMPLER, *PEERS]
+    known = [*OURS, SAMPLER, *PEERS]
     if not find_spec("topica"):
         known = [name for name in known if not name.startswith("topica")]
     parser.add_argument("--models", nargs="*", default=known)

@@ -12,6 +12,8 @@ from skbnp.models.hdp import births as held_out_moves
 from skbnp.models.hdp import held_out, held_out_trials
 from skbnp.models.hdp.held_out import compare
 
+pytestmark = pytest.mark.usefixtures("one_split")
+
 
 def twins(n_topics=200, n_words=2000, length=60, n_docs=2):
     """Documents of one topic each, which so many share."""

@@ -24,6 +24,8 @@ from skbnp.models.hdp import held_out, held_out_trials
 from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, compare, suit_prior
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 
+pytestmark = pytest.mark.usefixtures("one_split")
+
 METHODS = ["online", "memoized", "batch"]
 
 
@@ -77,7 +79,7 @@ def short_documents(length, concentration, n_docs=3000):
 @pytest.mark.long
 def test_births_begin_anew_where_words_alone_predict_better(capsys):
     """Of five tokens: 200 topics are worse than none, and so are those born then."""
-    X = short_documents(5, 1.0, 5200)  # more tokens than are judged in several splits
+    X = short_documents(5, 1.0, 5200)
     assert HDP(200, random_state=0, verbose=100).fit(X).n_components_ == 1
     trials = re.findall(r"trial of (\d+) topics (\w+)", capsys.readouterr().out)
     at = trials.index(("1", "accepted"))
