@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -36,7 +36,7 @@ from skbnp.models.hdp.burstiness import (
 from skbnp.models.hdp.cross_fit import OF_ALL_FITS, CrossFittedTrials, hold_out_each
 from skbnp.models.hdp.emerging import Change, faded_topics, new_topics
 from skbnp.models.hdp.fold_in import Seated, fold_in_posterior, score_documents
-from skbnp.models.hdp.groups import Groups, doc_priors, learn_groups
+from skbnp.models.hdp.groups import Groups, doc_priors, learn_groups, learn_kinds
 from skbnp.models.hdp.held_out import has_few_judges, has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.local import CollapsedStep, DocumentStep
@@ -377,7 +377,7 @@ class HDP(VariationalTopicModel):
         y: object = None,
         sample_weight: ArrayLike | None = None,
         *,
-        groups: ArrayLike | None = None,
+        groups: ArrayLike | int | None = None,
     ) -> Self:
         """Learn topics from all documents, then what groups of these use.
 
@@ -397,7 +397,8 @@ class HDP(VariationalTopicModel):
             one. Each group has topic weights of its own, learned given the topics, and
             in `transform` and `score` they are the prior of its documents if held-out
             documents are predicted better by them, by two standard errors. Topics do
-            not depend on labels.
+            not depend on labels. An int: so many kinds of documents without labels, of
+            at least 2, which are inferred.
 
         Returns
         -------
@@ -470,8 +471,13 @@ class HDP(VariationalTopicModel):
 
     def _further(self, X, sample_weight, groups, *, in_fit=False):
         """Return what learns groups of documents after a call, or None."""
-        factors = self._check_groups(X, groups, in_fit=in_fit)
-        if factors is None:
+        n_kinds, factors = 0, None
+        if isinstance(groups, Integral):
+            n_kinds = int(groups)
+            self._check_kinds(n_kinds, in_fit=in_fit)
+        else:
+            factors = self._check_groups(X, groups, in_fit=in_fit)
+        if factors is None and n_kinds == 0:
             return None
 
         def further() -> None:
@@ -480,12 +486,28 @@ class HDP(VariationalTopicModel):
             if sample_weight is not None:
                 rows = rows[check_copies(sample_weight, counts)]
             rows = rows[np.diff(counts.indptr)[rows] > 0]
-            posterior = self._posterior
-            given = posterior, factors.taken(rows), counts[rows], self.learning_decay
+            posterior, counts = self._posterior, counts[rows]
             with Executor(self.n_jobs) as executor:
-                posterior.groups = learn_groups(posterior.groups, *given, executor)
+                if factors is None:
+                    learned = learn_kinds(n_kinds, posterior, counts, executor)
+                else:
+                    given = posterior, factors.taken(rows), counts, self.learning_decay
+                    learned = learn_groups(posterior.groups, *given, executor)
+            posterior.groups = learned
 
         return further
+
+    def _check_kinds(self, n_kinds: int, *, in_fit: bool) -> None:
+        """Check a number of latent kinds of documents."""
+        if not in_fit:
+            raise ValueError(
+                "groups of partial_fit must be labels: fit alone infers kinds."
+            )
+        if n_kinds < 2:
+            raise ValueError(
+                f"groups must be labels, or 2 kinds or more, got {n_kinds}."
+            )
+        self._check_groups(np.zeros((1, 1)), [0], in_fit=True)
 
     def _check_groups(self, X, groups, *, in_fit=False) -> Factors | None:
         """Check labels of documents; in a stream, that their factors are the same."""
@@ -1179,7 +1201,9 @@ class HDP(VariationalTopicModel):
             What `transform` returns.
         """
         self.fit(X, y, sample_weight, groups=groups)
-        return self.transform(X, groups=groups)
+        return self.transform(
+            X, groups=None if isinstance(groups, Integral) else groups
+        )
 
     def score(
         self,
@@ -1238,6 +1262,11 @@ class HDP(VariationalTopicModel):
             return None
         if known is None:
             raise ValueError("groups must have been given to fit, too.")
+        if known.are_latent:
+            raise ValueError(
+                "groups must be None: fit had no labels, and kinds of documents are "
+                "inferred."
+            )
         codes = known.codes(factors, len(factors.codes))
         if len(codes) and (codes == NEW).all():
             warn_caller(

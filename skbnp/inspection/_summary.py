@@ -66,6 +66,7 @@ def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
         **components_of(model, n_active, n_components),
         **course_of(model, unit),
         **repeats_of(model),
+        **groups_of(model),
         **settings_of(model),
     }
     return facts if X is None else facts | score_of(estimator, X, unit)
@@ -226,6 +227,25 @@ def repeats_of(model):
     if n >= 0.5:
         result = f"{n:.0f} of the first {SAMPLE_LENGTH} tokens, beyond its topics"
     return {"a document repeats": result}
+
+
+def groups_of(model):
+    """Return the groups of documents, and whether they predict better than none."""
+    groups = getattr(getattr(model, "_posterior", None), "groups", None)
+    if groups is None:
+        return {}
+    numbers = [f"{len(labels):,}" for labels in groups.labels]
+    if groups.are_latent:
+        numbers = [counted(len(groups.n_docs), "kind")]
+    if len(groups.names) > 1:
+        pairs = zip(numbers, groups.names, strict=True)
+        numbers = [f"{number} of {name}" for number, name in pairs]
+    use = "the priors of their documents" if groups.are_kept else "without effect"
+    gain, why = groups.gain, "no documents have judged"
+    if math.isfinite(gain.error):
+        why = f"held-out tokens gain {gain.mean:.4f} nats by them"
+        why += f" (standard error {gain.error:.4f})"
+    return {"groups of documents": f"{', '.join(numbers)}; {use}: {why}"}
 
 
 def repeated(n_tokens, discount, concentration):

@@ -189,5 +189,7 @@ def test_groups_are_kept_if_they_gain_two_standard_errors(shift):
     error = np.sqrt((rest**2).sum() * 500 / 499) / n_tokens.sum()
     assert_allclose(judged.gain.error, error)
     assert judged.are_kept == (shift > 0.0)
+    with pytest.raises(ValueError, match="disagree"):
+        replace(groups, labels=(("a",), (1,)))
     one = started(np.array(["a"] * 20), beta)[0]
-    assert not replace(one, judged=judged.judged).are_kept  # there is nothing to know
+    assert not replace(one, judged=judged.judged).are_kept  # one group is the corpus

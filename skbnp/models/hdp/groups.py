@@ -50,6 +50,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.kernels._special import log_gamma
+from skbnp.models.hdp.burstiness import ERRORS, LEAST_GAIN
 from skbnp.models.hdp.fold_in import fold_in_posterior
 from skbnp.models.hdp.held_out import N_FOLDS, SHARE, Gain, HeldOut, n_held_out
 from skbnp.models.hdp.model import expected_tables
@@ -63,8 +64,8 @@ T = TypeVar("T")
 
 #: Rounds of the fixed point, and where concentrations of groups begin.
 N_ROUNDS, START = 30, 5.0
-#: Standard errors by which groups must predict better than the corpus.
-ERRORS = 2.0
+#: Turns of latent kinds, at most, and the share of documents that end them.
+N_TURNS, MOVED = 8, 0.01
 #: Which sums of those that have judged are of squares.
 IS_SQUARE = np.array([False, False, True, True, False, True])
 #: Expected tables below are none.
@@ -73,10 +74,10 @@ LEAST_TABLES = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Groups of one or more factors, what documents have told of them, and judgement.
+    """Groups of one or more factors: tables of topics, concentrations, held-out gains.
 
-    Groups of all factors are numbered on. Columns of tables are topics by their ids:
-    those that have ended since are left out, and new ones have no tables yet.
+    Groups of all factors are numbered on. Columns of tables are topics by their ids,
+    as of the last call that learned.
     """
 
     names: tuple[str, ...]  # of the factors
@@ -94,6 +95,15 @@ class Groups:
     #: Sums over documents that have judged, with n tokens and a gain of g nats in log
     #: probability: 1, g, g^2, g n, n, n^2.
     judged: Annotated[Array, Sized(6)]
+    are_latent: bool = False  # kinds of documents, which have no labels
+
+    def __post_init__(self) -> None:
+        n_factors, n_groups = len(self.concentrations), len(self.n_docs)
+        sizes = len(self.names), len(self.labels), len(self.amounts) - 1
+        if {*sizes} != {n_factors} or n_groups != sum(map(len, self.labels)):
+            raise ValueError("names, labels and groups disagree")
+        if self.tables.shape != (n_groups, len(self.ids)):
+            raise ValueError("tables, groups and ids disagree")
 
     @classmethod
     def empty(cls, names: tuple[str, ...], ids: Ints, alpha: float) -> "Groups":
@@ -138,14 +148,15 @@ class Groups:
             return Gain(0.0, np.inf)
         mean = gains / n_tokens
         spread = max(squares - 2.0 * mean * products + mean**2 * of_lengths, 0.0)
-        return Gain(mean, np.sqrt(spread * n_docs / (n_docs - 1.0)) / n_tokens)
+        error = np.sqrt(spread * n_docs / (n_docs - 1.0)) / n_tokens
+        return Gain(mean, float(error))
 
     @property
     def are_kept(self) -> bool:
         """Whether groups predict clearly better than the corpus."""
         gain = self.gain
         has_several = len(self.n_docs) > len(self.names)
-        return has_several and gain.mean > ERRORS * gain.error
+        return has_several and gain.mean > max(ERRORS * gain.error, LEAST_GAIN)
 
     @property
     def ratio(self) -> float:
@@ -229,44 +240,44 @@ class Groups:
         # Tables are those of pairs of a group and a topic that occur.
         group = codes.T[:, doc]
         known = group >= 0
-        sizes = np.bincount(codes[codes >= 0], minlength=len(self.n_docs))
-        kept, gained = _scales(self.n_docs, sizes, decay)
-        kept_of_all, gained_of_all = _scales(self.n_learned, n_docs, decay)
+        total = self.n_learned + n_docs
+        share = _share(self.n_learned, n_docs, decay)
+        kept = (1.0 - share) * total / max(self.n_learned, 1.0)
+        gained = share * total / max(n_docs, 1)
         old = rows_of(self.tables.indptr) * n_topics + self.tables.indices
         pairs = np.concatenate([old, (group * n_topics + topic)[known]])
         pairs, places = np.unique(pairs.astype(np.intp), return_inverse=True)
         group_of, topic_of = np.divmod(pairs, n_topics)
         factor_of, n_factors = self.factors, len(self.names)
         before = np.bincount(places[: len(old)], self.tables.data, len(pairs))
-        before = kept[group_of] * before
-        at, amounts_before = places[len(old) :], kept_of_all * self.amounts
-        slope_before, flat_before = kept_of_all * self.slope, kept_of_all * self.flat
+        before = kept * before
+        at, amounts_before = places[len(old) :], kept * self.amounts
+        slope_before, flat_before = kept * self.slope, kept * self.flat
         base, base_of = corpus[topic], corpus[topic_of]
         tables, a, shares = before, self.concentrations, self.shares
         a_0, alpha = self.doc_concentration, self.flat[2]
         for _ in range(N_ROUNDS):
             a_of = a[factor_of]
-            total = np.bincount(group_of, tables, len(factor_of))
+            of_group = np.bincount(group_of, tables, len(factor_of))
             own = a_of[group_of] * base_of + tables
-            own /= (a_of + total)[group_of]
+            own /= (a_of + of_group)[group_of]
             parts = np.tile(base, (n_factors + 1, 1))
             parts[1:][known] = own[at]
             parts *= shares[:, None]
             mixed = parts.sum(axis=0)
             parts *= expected_tables(a_0 * mixed, counts) / mixed
-            tables = np.bincount(at, parts[1:][known], len(pairs)) * gained[group_of]
-            tables += before
-            amounts = amounts_before + gained_of_all * parts.sum(axis=1)
-            shares = (1.0 + amounts) / (1.0 + amounts).sum()
+            tables = gained * np.bincount(at, parts[1:][known], len(pairs)) + before
+            amounts = amounts_before + gained * parts.sum(axis=1)
+            shares = replace(self, amounts=amounts).shares
             growth = (psi(a_0 + lengths) - psi(a_0)).sum()
-            slope = slope_before + gained_of_all * growth
+            slope = slope_before + gained * growth
             a_0 = (1.0 + amounts.sum()) / (1.0 + slope)
             flat = expected_tables(alpha * base, counts).sum()
             growth = (psi(alpha + lengths) - psi(alpha)).sum()
-            flat = flat_before[0] + gained_of_all * flat
-            growth = flat_before[1] + gained_of_all * growth
+            flat = flat_before[0] + gained * flat
+            growth = flat_before[1] + gained * growth
             alpha = (1.0 + flat) / (1.0 + growth)
-            total = np.bincount(group_of, tables, len(factor_of))
+            of_group = np.bincount(group_of, tables, len(factor_of))
             dishes = np.bincount(
                 factor_of[group_of],
                 expected_tables(
@@ -274,15 +285,16 @@ class Groups:
                 ),
                 n_factors,
             )
-            rise = np.bincount(factor_of, psi(a_of + total) - psi(a_of), n_factors)
+            rise = np.bincount(factor_of, psi(a_of + of_group) - psi(a_of), n_factors)
             a = (1.0 + dishes) / (1.0 + rise)
         ends = np.cumsum(np.bincount(group_of, minlength=len(factor_of)))
         shape = len(factor_of), n_topics
+        sizes = np.bincount(codes[codes >= 0], minlength=len(factor_of))
         return replace(
             self,
             tables=csr(tables, topic_of, np.append(0, ends), shape),
             n_docs=self.n_docs + sizes,
-            n_learned=self.n_learned + n_docs,
+            n_learned=float(total),
             concentrations=a,
             amounts=amounts,
             slope=float(slope),
@@ -347,16 +359,9 @@ class Groups:
         return q / q.sum(axis=1, keepdims=True)
 
 
-def _scales(old: Any, new: Any, decay: float) -> tuple[Any, Any]:
-    """Scales of sums over old documents and over new ones, see `Groups.learn`.
-
-    Sums then stand for all of both.
-    """
-    total = np.maximum(old + new, 1.0)
-    share = np.where(old > 0, (new / total) ** decay, 1.0)
-    share = np.where(np.asarray(new) > 0, share, 0.0)
-    kept = (1.0 - share) * total / np.maximum(old, 1.0)
-    return kept, share * total / np.maximum(new, 1.0)
+def _share(n_old: float, n_new: float, decay: float) -> float:
+    """Weight of new documents beside old ones."""
+    return (n_new / max(n_old + n_new, 1.0)) ** decay
 
 
 def doc_priors(
@@ -388,36 +393,89 @@ def learn_groups(
 ) -> Groups:
     """Learn groups from documents, or more of present ones from further documents.
 
-    Of D documents of a group so far, S of them new, these have the weight (S / D)^decay
-    in its weights: topics change in a stream. A fifth of the documents judges: present
+    Of D documents so far, S of them new, these have the weight (S / D)^decay: topics
+    change in a stream. A fifth of the documents judges: present
     groups or, if there are none, those of the other documents.
     """
     state, n_docs = posterior.state, X.shape[0]
     is_first = groups is None
     if groups is None:
-        alpha = state.doc_concentration
-        groups = Groups.empty(factors.names, posterior.ids.copy(), alpha)
+        groups = _none(posterior, factors.names)
     groups = groups.following(posterior).extended(factors)
     codes = groups.codes(factors, n_docs)
     rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, 2, posterior.n_steps)
-    order = rng.permutation(n_docs)
-    n_held = n_held_out(n_docs, np.asarray(X.sum(axis=1)).ravel()[order])
-    if n_held == 0 and not is_first:
-        n_held = int(np.ceil(SHARE * n_docs))
-    judges, others = np.sort(order[:n_held]), np.sort(order[n_held:])
+    judges, others = _deal(X, 0 if is_first else int(np.ceil(SHARE * n_docs)), rng)
     doc_topic = fold_in_posterior(posterior, X, executor).doc_topic
     judged = groups
     if is_first:
         judged = groups.learn(doc_topic[others], codes[others], state.weights)
     sums = _judge(judged, posterior, X[judges], codes[judges], rng, executor)
     learned = groups.learn(doc_topic, codes, state.weights, decay)
-    if n_docs > 0:
-        kept, gained = _scales(groups.n_learned, n_docs, decay)
-        # Errors of weighted sums go with squares of weights.
-        sums += (kept / gained) ** np.where(IS_SQUARE, 2.0, 1.0) * groups.judged
-    else:
-        sums = groups.judged
+    kept = 1.0 - _share(groups.n_learned, n_docs, decay)
+    # Errors of weighted sums go with squares of weights.
+    sums += kept ** np.where(IS_SQUARE, 2.0, 1.0) * groups.judged
     return replace(learned, judged=sums)
+
+
+def learn_kinds(
+    n_kinds: int, posterior: Posterior, X: sp.csr_array, executor: Executor
+) -> Groups:
+    """Learn kinds of documents that have no labels.
+
+    Judges compare predictions with those without kinds, under the concentration of
+    documents without: that of kinds is several times as large.
+    """
+    rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, 2, posterior.n_steps)
+    judges, others = _deal(X, 0, rng)
+    doc_topic = fold_in_posterior(posterior, X, executor).doc_topic
+    judged = _find_kinds(n_kinds, posterior, doc_topic[others], rng)
+    unknown = np.full((len(judges), 1), MISSING)
+    sums = _judge(judged, posterior, X[judges], unknown, rng, executor)
+    return replace(_find_kinds(n_kinds, posterior, doc_topic, rng), judged=sums)
+
+
+def _find_kinds(
+    n_kinds: int, posterior: Posterior, doc_topic: sp.csr_array, rng: Any
+) -> Groups:
+    """Give each document the most probable kind in turns, and learn kinds from these.
+
+    Kinds start from random documents, and documents of the nearest of them.
+    """
+    state, n_docs = posterior.state, doc_topic.shape[0]
+    roots = doc_topic.sqrt()
+    drawn = np.sort(rng.permutation(n_docs)[:n_kinds])
+    kinds = np.asarray((roots @ roots[drawn].T).toarray().argmax(axis=1))
+    labels = (tuple(range(len(drawn))),)
+    groups = empty = _none(posterior, ("kind",))
+    for _ in range(N_TURNS):
+        factors = Factors(("kind",), False, labels, kinds[:, None])
+        groups = empty.extended(factors)
+        groups = groups.learn(doc_topic, kinds[:, None], state.weights)
+        corpus, share = groups.shares
+        q = groups._infer(
+            doc_topic,
+            np.tile(corpus * state.weights, (n_docs, 1)),
+            share * groups.weights(state.weights),
+            groups.n_docs,
+            np.full(n_docs, groups.doc_concentration),
+        )
+        before, kinds = kinds, q.argmax(axis=1)
+        if (kinds != before).mean() < MOVED:
+            break
+    return replace(groups, are_latent=True)
+
+
+def _none(posterior: Posterior, names: tuple[str, ...]) -> Groups:
+    """Return factors without groups."""
+    alpha = posterior.state.doc_concentration
+    return Groups.empty(names, posterior.ids.copy(), alpha)
+
+
+def _deal(X: sp.csr_array, least: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Choose the documents that judge, if there are enough or `least`, and others."""
+    order = rng.permutation(X.shape[0])
+    n_held = n_held_out(X.shape[0], np.asarray(X.sum(axis=1)).ravel()[order]) or least
+    return np.sort(order[:n_held]), np.sort(order[n_held:])
 
 
 def _judge(
@@ -432,10 +490,10 @@ def _judge(
 
     Under the concentration of documents with groups, so that the weights alone differ:
     topics have seen these documents, whose proportions are sharper than those of
-    others.
+    others. (Latent kinds: under that of each.)
     """
-    known = (codes >= 0).any(axis=1)
-    X, codes = X[known], codes[known]
+    judges = (codes >= 0).any(axis=1) | groups.are_latent
+    X, codes = X[judges], codes[judges]
     numbers, held, observed = zip(*deal_tokens(X, N_FOLDS, rng), strict=True)
     rows = np.concatenate(numbers)
     if len(rows) == 0:
@@ -448,10 +506,16 @@ def _judge(
         sp.vstack(held, format="csr"),
     )
     state = posterior.state.for_prediction
-    codes = np.where(codes >= 0, codes, NEW)[rows]
-    none = sp.csr_array((len(rows), len(state.weights) - 1))
-    own = groups.priors(state.weights, state.doc_concentration, codes, none)
-    flat = own.sum(axis=1, keepdims=True) * state.weights
+    given = state.weights, state.doc_concentration
+    if groups.are_latent:
+        seen = fold_in_posterior(posterior, held_out.observed, executor).doc_topic
+        own = groups.priors(*given, codes[rows], seen)
+        flat = np.tile(state.doc_concentration * state.weights, (len(rows), 1))
+    else:
+        codes = np.where(codes >= 0, codes, NEW)[rows]
+        none = sp.csr_array((len(rows), len(state.weights) - 1))
+        own = groups.priors(*given, codes, none)
+        flat = own.sum(axis=1, keepdims=True) * state.weights
     new, old = (
         held_out.log_probability(held_out.predict(posterior, executor, priors=priors))
         for priors in (own, flat)

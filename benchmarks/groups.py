@@ -1,0 +1,319 @@
+"""What labels of documents bring to an HDP: prediction, exposures, streams.
+
+    SKBNP_DATA=... python benchmarks/groups.py PAGE [PAGE ...] [--AXIS VALUE ...]
+
+`sweep.py` has the options.
+"""
+
+import warnings
+from dataclasses import replace
+from functools import lru_cache, partial
+from time import perf_counter
+
+import common  # before NumPy: it pins the threads
+import corpora
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
+from sweep import Case, Fit, main
+
+from skbnp import HDP
+from skbnp.datasets import load_docstrings
+from skbnp.inference.executor import Executor
+from skbnp.metrics import split_tokens
+from skbnp.metrics._held_out import score_completion
+from skbnp.models.hdp import groups as module
+from skbnp.models.hdp.fold_in import MeanTopics, fold_in, fold_in_posterior, mix
+from skbnp.utils.arrays import rows_of
+from skbnp.utils.labels import check_groups
+
+#: Shares of tokens that are seen.
+SEEN = 0.8, 0.5, 0.2
+#: Documents that are drawn of a corpus, and test documents, at most.
+MOST, MOST_TEST = 12_000, 1000
+#: Weights of group frequencies beside topics, and counts of the corpus in these.
+MIXED, SMOOTHED = (0.01, 0.02, 0.05, 0.1, 0.2), (10.0, 100.0, 1000.0)
+
+
+@lru_cache(maxsize=1)
+def labelled(corpus):
+    """Counts of a corpus and a label of each document."""
+    if corpus == "docstrings":
+        data = load_docstrings(remove=("code", "references"))
+        options = {"min_df": 5, "token_pattern": r"\b[a-z]{3,}\b"}
+        return corpora.counted(data.data, **options), np.asarray(data.target)
+    years = np.load(common.data_folder() / f"{corpus}.years.npy")
+    return common.load_corpus(corpus), years
+
+
+def documents(corpus, split, labels="own"):
+    """Training and test documents, and their labels, in `truth`."""
+    X, groups = labelled(corpus)
+    rng = np.random.default_rng(split)
+    rows = np.flatnonzero(np.asarray(X.sum(axis=1)).ravel() >= 5)
+    rows = rng.permutation(rows)[:MOST]
+    n_test = min(len(rows) // 5, MOST_TEST)
+    test, train = rows[:n_test], rows[n_test:]
+    used = np.asarray((X[train] > 0).sum(axis=0)).ravel() > 0
+    own = groups[train]
+    if labels == "shuffled":
+        own = rng.permutation(own)
+    docs = corpora.Documents(X[train][:, used], X[test][:, used])
+    return docs._replace(truth=(own, groups[test]))
+
+
+# Prediction ---------------------------------------------------------------------------
+
+
+def learn(docs, min_gain):
+    """Yield a fit with groups, and what they bring where so many tokens are seen."""
+    hdp, (own, others) = HDP(random_state=0, min_gain=min_gain), docs.truth
+    with warnings.catch_warnings(action="ignore"):
+        _, seconds = common.cpu_seconds(lambda: hdp.fit(docs.train, groups=own))
+    groups, posterior = hdp._posterior.groups, hdp._posterior
+    more = {"groups": len(groups.n_docs), "kept": groups.are_kept}
+    more |= {"judged": groups.gain.mean, "ratio": groups.ratio}
+    given = partial(module.doc_priors, groups, posterior)
+    known = check_groups(others, docs.test.shape[0])
+    none = replace(hdp._predictor(), doc_priors=None)
+    for seen in SEEN:
+        base = score_completion(none, docs.test, None, seen)
+        for name, factors in (("label", known), ("inferred", None)):
+            predictor = replace(none, doc_priors=partial(given, factors))
+            gain = score_completion(predictor, docs.test, None, seen) - base
+            more[f"{name} {seen:.0%}"] = gain
+        more[f"words {seen:.0%}"] = gain_of_words(hdp, docs, seen)
+    if groups.are_kept:
+        more["time"] = time_ratio(hdp, docs.test, others)
+    yield Fit(docs, hdp, seconds, more)
+
+
+def gain_of_words(hdp, docs, seen):
+    """Gain by the word frequencies of a group beside topics, at their best weight."""
+    (own, others), posterior = docs.truth, hdp._posterior
+    observed, held = split_tokens(docs.test, observed=seen)
+    state = posterior.state.for_prediction
+    with Executor(None) as executor:
+        seated = fold_in_posterior(posterior, observed, executor)
+    topics = MeanTopics.of(posterior.global_stats.topic_words, state.topic_word_prior)
+    theta = seated.doc_topic.toarray() + state.doc_prior
+    rest = state.doc_concentration * state.weights[-1]
+    rows, n_words = rows_of(held.indptr), held.shape[1]
+    mixed = mix(theta, topics, held) + rest / n_words
+    mixed /= (theta.sum(axis=1) + rest)[rows]
+    shown, opens = np.zeros(held.nnz), np.ones(held.shape[0])
+    if state.burstiness is not None:
+        shown, opens = state.burstiness.repeats(observed, seated.tables, held)
+    names, codes = np.unique(np.append(own, others), return_inverse=True)
+    own, others = codes[: len(own)], codes[len(own) :]
+    shape = len(names), len(own)
+    of_group = sp.csr_array((np.ones(len(own)), (own, np.arange(len(own)))), shape)
+    counts = (of_group @ docs.train).toarray()
+    corpus = counts.sum(axis=0) + 0.01
+    corpus /= corpus.sum()
+
+    def score(weight, smoothed):
+        group = others[rows]
+        words = counts[group, held.indices] + smoothed * corpus[held.indices]
+        words /= (counts.sum(axis=1) + smoothed)[group]
+        p = shown + opens[rows] * ((1.0 - weight) * mixed + weight * words)
+        return held.data @ np.log(p) / held.sum()
+
+    best = max(score(weight, smoothed) for weight in MIXED for smoothed in SMOOTHED)
+    return best - score(0.0, 1.0)
+
+
+def time_ratio(hdp, X, labels):
+    """Time of `transform` with labels over that of a fit without groups."""
+    ratios = []
+    groups = hdp._posterior.groups
+    for _ in range(7):
+        begin = perf_counter()
+        hdp.transform(X, groups=labels)
+        middle = perf_counter()
+        hdp._posterior.groups = None
+        hdp.transform(X)
+        hdp._posterior.groups = groups
+        ratios.append((middle - begin) / (perf_counter() - middle))
+    return float(np.median(ratios))
+
+
+def over_splits(rows):
+    """Mean over splits, and its standard error for gains."""
+    table = []
+    by = "corpus", "min_gain", "labels"
+    for key in dict.fromkeys(tuple(row[name] for name in by) for row in rows):
+        some = [row for row in rows if tuple(row[name] for name in by) == key]
+        line = dict(zip(by, key, strict=True)) | {"split": f"{len(some)} splits"}
+        for name in ("topics", "groups", "judged", "ratio"):
+            line[name] = float(np.mean([row[name] for row in some]))
+        line["kept"] = sum(row["kept"] for row in some)
+        for what in ("label", "inferred", "words"):
+            for seen in SEEN:
+                values = [row[f"{what} {seen:.0%}"] for row in some]
+                error = np.std(values) / np.sqrt(max(len(values) - 1, 1))
+                line[f"{what} {seen:.0%}"] = f"{np.mean(values):+.4f} ± {error:.4f}"
+        times = [row["time"] for row in some if "time" in row]
+        line["time"] = float(np.median(times)) if times else float("nan")
+        table.append(line)
+    return table
+
+
+# Exposures of planted mutations -------------------------------------------------------
+
+N_TYPES, N_SIGNATURES, N_SAMPLES, N_TEST = 8, 10, 400, 400
+
+
+def mutations(seed, concentration, flattest):
+    """Counts of 96 kinds in samples of eight types, and their exposures.
+
+    Exposures are Dirichlet draws of this concentration around those of the type, and
+    signatures have Dirichlet parameters from .03 to `flattest`.
+    """
+    rng = np.random.default_rng(seed)
+    alphas = np.geomspace(0.03, flattest, N_SIGNATURES)
+    topics = np.array([rng.dirichlet(np.full(96, alpha)) for alpha in alphas])
+    weights = rng.dirichlet(np.full(N_SIGNATURES, 0.4), size=N_TYPES)
+    types = rng.integers(N_TYPES, size=N_SAMPLES + N_TEST)
+    shares = rng.gamma(concentration * weights[types]) + 1e-12
+    shares /= shares.sum(axis=1, keepdims=True)
+    lengths = np.exp(rng.uniform(*np.log((100, 3000)), N_SAMPLES)).astype(int)
+    train = [
+        rng.multinomial(n, row @ topics)
+        for n, row in zip(lengths, shares[:N_SAMPLES], strict=True)
+    ]
+    test = {
+        n: np.array([rng.multinomial(n, p) for p in shares[N_SAMPLES:] @ topics])
+        for n in (10, 50)
+    }
+    truth = topics, types, shares[N_SAMPLES:], concentration * weights
+    return corpora.Documents(sp.csr_array(np.array(train, float)), test, truth)
+
+
+def learn_exposures(docs, labels):
+    """Yield a fit, and the L1 error of exposures without and with the type."""
+    topics, types, shares, priors = docs.truth
+    own, others = types[:N_SAMPLES], types[N_SAMPLES:]
+    if labels == "shuffled":
+        own = np.random.default_rng(0).permutation(own)
+    hdp = HDP(random_state=0, min_gain=0)
+    with warnings.catch_warnings(action="ignore"):
+        _, seconds = common.cpu_seconds(lambda: hdp.fit(docs.train, groups=own))
+    distr, groups = hdp.topic_word_distr_, hdp._posterior.groups
+    lengths = np.linalg.norm(topics, axis=1)[:, None], np.linalg.norm(distr, axis=1)
+    cosines = topics @ distr.T / lengths[0] / lengths[1]
+    at, columns = linear_sum_assignment(-cosines)
+    more = {"kept": groups.are_kept, "least cosine": float(cosines[at, columns].min())}
+
+    def error(inferred):
+        matched = np.zeros_like(shares)
+        matched[:, at] = inferred[:, columns]
+        others = 1.0 - matched.sum(axis=1)
+        return float((np.abs(matched - shares).sum(axis=1) + others).mean())
+
+    for n, X in docs.test.items():
+        with_type = hdp.transform(X, groups=others)
+        without_type = hdp.transform(X)
+        hdp._posterior.groups = None
+        more[f"{n}, no groups"] = error(hdp.transform(X))
+        hdp._posterior.groups = groups
+        more[f"{n}, type inferred"] = error(without_type)
+        more[f"{n}, type known"] = error(with_type)
+        prior = np.maximum(priors[others], 1e-12)
+        with Executor(None) as executor:
+            counts = fold_in(topics.T.copy(), prior, sp.csr_array(X * 1.0), executor)
+        exact = counts.toarray() + prior
+        exact /= exact.sum(axis=1, keepdims=True)
+        more[f"{n}, truth"] = float(np.abs(exact - shares).sum(axis=1).mean())
+    yield Fit(docs, hdp, seconds, more)
+
+
+# Streams ------------------------------------------------------------------------------
+
+
+#: Decays of the weights of earlier documents.
+DECAYS = 0.25, 0.5, 1.0
+
+
+def learn_streams(docs, order, chunk):
+    """Yield fits to a third, then to chunks of others, by decays of earlier ones."""
+    own, others = docs.truth
+    n_fit = docs.train.shape[0] // 3
+    rest = np.arange(n_fit, docs.train.shape[0])
+    if order == "by label":
+        labels = np.unique(own)
+        turns = np.random.default_rng(0).permutation(len(labels))
+        rest = rest[
+            np.argsort(turns[np.searchsorted(labels, own[rest])], kind="stable")
+        ]
+    known = check_groups(others, docs.test.shape[0])
+    hdp, groups = HDP(random_state=0), dict.fromkeys(DECAYS)
+    chunks = [np.arange(n_fit), *np.split(rest, range(chunk, len(rest), chunk))]
+    begin = perf_counter()
+    for rows in chunks:
+        X, labels = docs.train[rows], check_groups(own[rows], len(rows))
+        with warnings.catch_warnings(action="ignore"), Executor(None) as executor:
+            (hdp.fit if rows is chunks[0] else hdp.partial_fit)(X)
+            for decay, so_far in groups.items():
+                given = so_far, hdp._posterior, labels, X, decay
+                groups[decay] = module.learn_groups(*given, executor)
+    seconds, none = perf_counter() - begin, hdp._predictor()
+    for decay, learned in groups.items():
+        more = {"way": f"decay {decay:g}", "kept": learned.are_kept}
+        more["judged"] = learned.gain.mean
+        priors = partial(module.doc_priors, learned, hdp._posterior, known)
+        for seen in SEEN:
+            base = score_completion(none, docs.test, None, seen)
+            predictor = replace(none, doc_priors=priors)
+            gain = score_completion(predictor, docs.test, None, seen) - base
+            more[f"label {seen:.0%}"] = gain
+        yield Fit(docs, hdp, seconds, more)
+
+
+CASES = {
+    "groups": Case(
+        axes={
+            "corpus, min_gain": (
+                ("docstrings", 0.005),
+                ("docstrings", 0.0),
+                ("nips_abstracts", 0.005),
+                ("sotu", 0.005),
+                ("sotu", 0.0),
+                ("arxiv_large", 0.005),
+            ),
+            "labels": ("own", "shuffled"),
+            "split": range(5),
+        },
+        documents=documents,
+        learn=learn,
+        summary=over_splits,
+        over="split",
+        keeps=("corpus", "min_gain", "labels", "split"),
+    ),
+    "groups_planted": Case(
+        axes={
+            "concentration": (5.0, 20.0),
+            "flattest": (1.0, 0.2),
+            "labels": ("own", "shuffled"),
+            "seed": (0, 1, 2, 10, 11, 12, 13, 14),
+        },
+        documents=mutations,
+        learn=learn_exposures,
+        keeps=("concentration", "flattest", "labels", "seed"),
+    ),
+    "groups_streams": Case(
+        axes={
+            "corpus": ("docstrings", "nips_abstracts", "sotu", "arxiv_large"),
+            "order": ("by label", "mixed"),
+            "chunk": (100,),
+            "split": (0, 1),
+        },
+        documents=documents,
+        learn=learn_streams,
+        keeps=("corpus", "order", "chunk", "split", "way"),
+    ),
+}
+
+
+if __name__ == "__main__":
+    main(__doc__, CASES)
