@@ -311,7 +311,7 @@ def test_folds_of_groups_and_groups_of_documents_by_metadata_routing():
 
 
 def test_kinds_are_those_of_planted_documents():
-    X, names, *_ = planted(length=12, concentration=40.0)
+    X, names, *_ = planted(length=25, concentration=200.0)
     hdp = HDP(random_state=0).fit(X, groups=4)
     alone = HDP(random_state=0).fit(X, groups=names)
     assert_array_equal(hdp.components_, alone.components_)
