@@ -247,7 +247,7 @@ def learn_late(docs, documents, begin, start, chunk, seed):
     after, calls, of_trials = np.full(n_late, np.inf), [], []
     gc.collect()
     gc.freeze()  # a call that collects all imported objects takes 100 ms more
-    with timed([(PausedTrials, ("advance", "advance_by_steps"))]) as clock:
+    with timed([(PausedTrials, ("advance",))]) as clock:
         for n_docs, seconds in learn_in_chunks(fit.model, docs.train, chunk):
             calls.append(seconds)
             of_trials.append(clock.seconds)

@@ -18,12 +18,12 @@ from skbnp.dask._base import (
 from skbnp.dask._inputs import Labels, is_frame, is_lazy
 from skbnp.estimators import HDP as LocalHDP
 from skbnp.estimators._base import drop_empty
-from skbnp.estimators._hdp import REMEMBERED
 from skbnp.inference.engine import NOTHING, RunningAverage
 from skbnp.inference.executor import Executor, Run
 from skbnp.inference.protocols import BatchSchedule, OnlineSchedule
 from skbnp.inference.shards import Shards
 from skbnp.metrics import split_tokens
+from skbnp.models.hdp import stream_trials
 from skbnp.models.hdp.shards import (
     BlockDocumentWeights,
     BlockSchedule,
@@ -270,7 +270,7 @@ class HDP(ShardedMixin, LocalHDP):
         if self.learning_method == "batch":
             return BatchSchedule(parts_of(corpus.sizes))
         schedule = self._schedule(posterior, corpus, n_forgetting=n_forgetting)
-        return schedule.remembering(REMEMBERED)
+        return schedule.remembering(stream_trials.REMEMBERED)
 
     # -- evaluation: lazy where rows are ----------------------------------------------
 

@@ -65,6 +65,16 @@ def warn_if_many_topics(n_topics: int, n_docs: float) -> None:
         )
 
 
+def warn_if_first_documents_are_few(n_topics: int, n_docs: int, n_enough: int) -> None:
+    """Warn if the first call of a stream has too few documents for a number."""
+    if n_docs < n_enough:
+        warn_caller(
+            f"A stream that begins with {n_docs} documents cannot tell how many topics "
+            f"there are: it begins with {n_topics}. Pass {n_enough} documents or more "
+            "in the first call."
+        )
+
+
 def warn_if_unsure(
     n_topics: int, numbers: tuple[int, int] | None, n_docs: float
 ) -> None:

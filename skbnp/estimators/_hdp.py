@@ -14,10 +14,12 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.known_topics import KnownWordTopics
+from skbnp.components.statistics import multiply
 from skbnp.components.word_topics import SeenWords
 from skbnp.estimators._base import NUMBER
 from skbnp.estimators._cautions import (
     warn_if_empty_topics,
+    warn_if_first_documents_are_few,
     warn_if_many_topics,
     warn_if_unsure,
 )
@@ -25,19 +27,38 @@ from skbnp.estimators._known_topics import TopicPriorLike, base_prior, n_given
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference import engine, protocols
 from skbnp.inference.engine import Learner
-from skbnp.inference.executor import Executor
+from skbnp.inference.executor import Executor, commit
+from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, Moves
 from skbnp.metrics._held_out import score_completion
 from skbnp.models.hdp import stream_trials
-from skbnp.models.hdp.births import EndUnused, LearnBurstiness, blur, suit_burstiness_to
+from skbnp.models.hdp.births import (
+    EndUnused,
+    LearnBurstiness,
+    blur,
+    propose_births,
+    suit_burstiness_to,
+)
 from skbnp.models.hdp.burstiness import (
     NO_BURSTINESS,
 )
-from skbnp.models.hdp.cross_fit import OF_ALL_FITS, CrossFittedTrials, hold_out_each
+from skbnp.models.hdp.cross_fit import (
+    DOCS_PER_TOPIC,
+    FEWER_SPLITS,
+    LEARNED_PRIORS,
+    OF_ALL_FITS,
+    CrossFittedTrials,
+    hold_out_each,
+)
 from skbnp.models.hdp.emerging import Change, faded_topics, new_topics
 from skbnp.models.hdp.fold_in import Seated, fold_in_posterior, score_documents
 from skbnp.models.hdp.groups import Groups, doc_priors, learn_groups, learn_kinds
-from skbnp.models.hdp.held_out import has_few_judges, has_few_tokens, hold_out
+from skbnp.models.hdp.held_out import (
+    FEW_SHORT_TOKENS,
+    has_few_judges,
+    has_few_tokens,
+    hold_out,
+)
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.local import CollapsedStep, DocumentStep
 from skbnp.models.hdp.model import (
@@ -60,7 +81,6 @@ from skbnp.models.hdp.posterior import (
 )
 from skbnp.models.hdp.stream_trials import propose_late_topics
 from skbnp.rows.survey import ENOUGH_DOCS
-from skbnp.utils.arrays import with_columns
 from skbnp.utils.labels import NEW, Factors, check_groups
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import Unlimited
@@ -84,9 +104,6 @@ MOST_TOPICS = 1000
 #: Passes over everything after trials. In the collapsed family the second half is
 #: averaged; in the mean-field family the first have mean weights, and some are exact.
 FINAL_PASSES, FINAL_PASSES_MEAN_FIELD, FINAL_EXACT_PASSES = 6, 8, 3
-#: Share of a pass that the last minibatches of forgetting stand for, at least:
-#: where they are many, steps as from a start would leave hardly any of the corpus.
-REMEMBERED = 1.0 / 3.0
 #: Documents of a call that are learned from together, over those that a stream keeps.
 PART_SHARE = 0.125
 #: Documents of a minibatch of a stream that has a whole step: those of calls of 100
@@ -94,6 +111,12 @@ PART_SHARE = 0.125
 #: abstracts end .10 nats lower otherwise. With all of the minibatches of trials (128)
 #: topics that come late are learned slowly.
 FULL_SIZE = 80
+#: Documents of those kept that are learned again for each new one, see
+#: `benchmarks/results/stream_nights.md`.
+AGAIN = 24
+#: Documents of the first call that tell a number of topics, and those that suffice to
+#: try others.
+ENOUGH_FIRST, ENOUGH_TRIED = 100, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,10 +285,10 @@ class HDP(VariationalTopicModel):
     -----
     The updates are Eqs. (3) to (7) of [1]_ (mean-field) or the zero-order step of [2]_.
     `doc/derivations/hdp.rst` has the equations, the trials and departures from [1]_.
-    `partial_fit` tries other numbers of topics after 250 and 500 documents and at each
-    doubling, some steps in each call; between trials topics are born from documents
-    that are predicted badly. In fits to fewer than 10,000 tokens (25,000 of short
-    documents) each document judges once.
+    `partial_fit` begins with as many topics as its first documents tell, and tries
+    other numbers after 250 documents and at each doubling, some steps in each call;
+    between trials topics are born from documents that are predicted badly. In fits to
+    fewer than 10,000 tokens (25,000 of short documents) each document judges once.
 
     References
     ----------
@@ -655,6 +678,10 @@ class HDP(VariationalTopicModel):
             return super()._mix_with_corpus(documents, whole, rng)
         return blur(documents, DOC_SHARE, whole, rng)
 
+    def _check_size(self, where: str) -> None:
+        if self._posterior.reservoir is None:  # or its first documents told a number
+            super()._check_size(where)
+
     def _resumed(self, model, *, in_fit):
         if type(model) is not type(self._posterior.model):
             raise ValueError(
@@ -671,7 +698,7 @@ class HDP(VariationalTopicModel):
         if in_fit:
             posterior.groups = None
             posterior.reservoir = None  # a fit learns what was held out
-            posterior.outliers = posterior.trials = posterior.missed = None
+            posterior.outliers = posterior.trials = None
         return posterior
 
     def _widened(self, posterior, rows, vocabulary):
@@ -865,18 +892,7 @@ class HDP(VariationalTopicModel):
             if held_out is None:
                 posterior.trials_ended = True  # there is nothing to judge by
             elif plan.has_time_for_trials:
-
-                def trials(posterior, held_out):
-                    return HeldOutTrials(
-                        self._trial_learner(posterior, held_out, local_step, goes_on),
-                        held_out,
-                        moves,
-                        self.max_iter,
-                        finish,
-                        n_final_passes=plan.final_passes,
-                        **plan.of_trials,
-                    )
-
+                trials = partial(self._held_out_trials, local_step, finish, goes_on)
                 is_fresh = not goes_on and isinstance(self.init, str)
                 splits = self._splits(corpus, posterior) if is_fresh else []
                 if not splits:
@@ -897,6 +913,22 @@ class HDP(VariationalTopicModel):
         if plan.learns_burstiness and posterior.state.burstiness is None:
             learner.moves = LearnBurstiness(learner.moves)
         return learner
+
+    def _held_out_trials(
+        self, local_step, finish, goes_on, posterior, held_out
+    ) -> HeldOutTrials:
+        """Return the trials of a fit."""
+        plan, moves = self._plan, self._plan.held_out_moves
+        assert moves is not None
+        return HeldOutTrials(
+            self._trial_learner(posterior, held_out, local_step, goes_on),
+            held_out,
+            moves,
+            self.max_iter,
+            finish,
+            n_final_passes=plan.final_passes,
+            **plan.of_trials,
+        )
 
     def _hold_out(self, corpus, seed_entropy):
         """Hold out the documents that judge trials; None if there are too few.
@@ -978,7 +1010,7 @@ class HDP(VariationalTopicModel):
         if self.learning_method == "memoized":
             return self._schedule(posterior, corpus, reshuffle=False)
         schedule = self._schedule(posterior, corpus, n_forgetting=n_forgetting)
-        return schedule.remembering(REMEMBERED)
+        return schedule.remembering(stream_trials.REMEMBERED)
 
     def _stream_schedule(self, posterior, rows, **changes):
         """Return minibatches of a chunk; small ones have a share of a step.
@@ -1007,6 +1039,9 @@ class HDP(VariationalTopicModel):
             n_seen = posterior.n_seen
             posterior.reservoir = Reservoir.empty(counts.shape[1], n_seen)
         call = 1 + (self.n_iter_ if posterior.n_steps > 0 else 0)
+        in_first = posterior.n_steps == 0 and isinstance(self.init, str)
+        if in_first:
+            self._choose_first_number(posterior, counts, moves, executor, monitor)
         begin, batch_size = 0, self._batch_size(counts)
         while begin < counts.shape[0]:
             n_left = counts.shape[0] - begin
@@ -1020,27 +1055,90 @@ class HDP(VariationalTopicModel):
                     posterior, some, executor, monitor, moves
                 )
             posterior.reservoir, learned = posterior.reservoir.add(
-                counts[begin:end], moves.reservoir_tokens, posterior.seed_entropy, call
+                counts[begin:end],
+                moves.reservoir_tokens,
+                posterior.seed_entropy,
+                call,
+                keeps_judges=posterior.trials is not None,
             )
             if learned.shape[0] == 0 and posterior.n_steps == 0:
                 learned = counts[begin:end]  # there is nothing else yet
             if learned.shape[0] > 0:
                 super()._learn_chunk(posterior, learned, executor, monitor)
-            n_visits = stream_trials.n_visits_of(end - begin, counts.shape[0])
-            in_passes = stream_trials.is_large(counts.shape[0])
-            n_tried = 0.0 if has_proposed and not in_passes else n_visits
-            self._try_numbers(
-                posterior, n_tried, in_passes, learned, executor, monitor, moves
-            )
-            missed = posterior.missed
-            if missed is not None:
-                n_now = missed.shape[0]
-                if not in_passes:
-                    n_now = int(stream_trials.MISSED_SHARE * n_visits)
-                posterior.missed = missed[n_now:] if n_now < missed.shape[0] else None
-                some = with_columns(missed[:n_now], counts.shape[1])
-                super()._learn_chunk(posterior, some, executor, monitor)
+                self._learn_again(posterior, end - begin, executor, monitor)
+            n_tried = 0 if has_proposed else end - begin
+            if not in_first:
+                self._try_numbers(posterior, n_tried, learned, executor, monitor, moves)
             begin = end
+        if in_first and counts.shape[0] >= ENOUGH_TRIED:
+            self._try_numbers(
+                posterior, counts.shape[0], counts[:0], executor, monitor, moves
+            )
+
+    def _choose_first_number(self, posterior, counts, moves, executor, monitor) -> None:
+        """Start again from as many topics as the first documents can tell, in place.
+
+        The smallest number that predicts them within one standard error of the best,
+        the same whatever the seed, under the priors that predict best.
+        """
+        reservoir, n_docs = posterior.reservoir, counts.shape[0]
+        rng = stream(OF_ALL_FITS, Purpose.SPLIT_TOKENS, 1)
+        n_known = int(posterior.global_stats.topic_words.is_known.sum())
+        some = counts[np.diff(counts.indptr) > 0]
+        if not has_few_tokens(some):  # some documents tell a number as well
+            n_tokens = np.asarray(some.sum(axis=1)).ravel()
+            order = rng.permutation(some.shape[0])
+            n_some = int((np.cumsum(n_tokens[order]) < FEW_SHORT_TOKENS).sum())
+            some = some[np.sort(order[: max(n_some, ENOUGH_FIRST)])]
+        splits = hold_out_each(some, rng, FEWER_SPLITS)
+        n_topics = max(some.shape[0] // DOCS_PER_TOPIC, n_known, 1)
+        state, learned = posterior.state, {}
+        n_topics = min(n_topics, state.n_components)
+        if splits:
+            trials = partial(
+                self._held_out_trials, self._local_step(executor), None, False
+            )
+            every = CrossFittedTrials(
+                posterior, splits, trials, moves, n_known, self.min_gain
+            )
+            n_topics, best = every.choose_number(monitor)
+            learned = {name: getattr(best, name) for name in LEARNED_PRIORS}
+        warn_if_first_documents_are_few(n_topics, n_docs, ENOUGH_FIRST)
+        rows = reservoir.select_learned(counts, posterior.seed_entropy)
+        rows = rows if rows.shape[0] else counts
+        rng = stream(posterior.seed_entropy, Purpose.START, 1)
+        begun = propose_births(
+            posterior, Corpus(rows), n_topics - n_known, rng, n_known, 1.0, DOC_SHARE
+        )
+        scale = self.total_samples or n_docs
+        multiply(begun.global_stats, scale / rows.shape[0])
+        ids = np.arange(n_topics)
+        ids[:n_known] = posterior.ids[:n_known]
+        with commit():
+            posterior.replace_globals(begun.state, begun.global_stats)
+            posterior.ids = ids
+            posterior.lineage = [Lineage(0, "init", (), tuple(ids.tolist()))]
+            posterior.set_state(**learned)
+
+    def _learn_again(self, posterior, n_docs, executor, monitor) -> None:
+        """Learn again from documents that are kept, after `n_docs` new ones.
+
+        Totals hold each of them once.
+        """
+        rng = stream(posterior.seed_entropy, Purpose.ORDER, posterior.n_steps)
+        kept, n_seen = posterior.reservoir.draw(AGAIN * n_docs, rng), posterior.n_seen
+        if kept.shape[0] == 0:
+            return
+        least = self._least_samples(posterior, kept)
+        learner = self._stream_learner(
+            posterior,
+            kept,
+            executor,
+            self._documents(Corpus(kept), goes_on=True),
+            total_samples=self.total_samples or max(n_seen, least),
+        )
+        learner.one_pass(monitor)
+        posterior.n_seen = n_seen  # they are no new ones
 
     def _score_new(self, posterior, some, executor, monitor, moves) -> bool:
         """Score documents before they are learned from; late topics may be born.
@@ -1061,12 +1159,12 @@ class HDP(VariationalTopicModel):
         return has_proposed
 
     def _try_numbers(
-        self, posterior, n_visits, in_passes, learned, executor, monitor, moves
+        self, posterior, n_docs, learned, executor, monitor, moves
     ) -> None:
         """Continue trials, or begin some if the stream has grown enough.
 
-        A call spends about `n_visits` local steps of documents on them. An interrupt
-        ends trials: they begin again.
+        About as long as it takes to visit `n_docs` documents `VISITS` times. An
+        interrupt ends trials: they begin again.
         """
         reservoir, paused = posterior.reservoir, posterior.trials
         posterior.trials = None
@@ -1075,8 +1173,7 @@ class HDP(VariationalTopicModel):
             is_late = reservoir.is_due_early and not self._plan.is_collapsed
             outliers = posterior.outliers
             is_judging = outliers is not None and outliers.proposal is not None
-            is_due = (reservoir.is_due or is_late) and posterior.missed is None
-            if is_judging or not is_due:
+            if is_judging or not (reservoir.is_due or is_late):
                 return
             rng = stream(
                 posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps
@@ -1100,8 +1197,8 @@ class HDP(VariationalTopicModel):
             ongoing = paused.resumed(local_step)
             trials = ongoing.live
             trials.missed.append(learned)
-        advance = ongoing.advance if in_passes else ongoing.advance_by_steps
-        had_begun, are_over = trials.have_begun, advance(n_visits)
+        had_begun = trials.have_begun
+        are_over = ongoing.advance(stream_trials.VISITS * n_docs)
         suited = trials.suited
         if trials.have_begun and not had_begun and suited is not None:
             posterior.state = replace(
@@ -1112,16 +1209,13 @@ class HDP(VariationalTopicModel):
                 by_tables=suited.burstiness is not None,
             )
         least = self._least_samples(posterior, trials.held_out.train.X)
-        n_learned = posterior.n_seen + posterior.n_missed
-        n_docs = max(self.total_samples or n_learned, least)
+        n_all = max(self.total_samples or posterior.n_seen, least)
         if are_over:
-            if trials.n_accepted:
-                self._share(trials, posterior, n_docs, monitor)
-            posterior.reservoir = reservoir.end_trials(trials.n_accepted, in_passes)
+            is_better = trials.n_accepted > 0 and trials.predicts_better(posterior)
+            if is_better:
+                self._share(trials, posterior, n_all, monitor)
+            posterior.reservoir = reservoir.end_trials(is_better)
             return
-        if trials.have_news:
-            self._share(trials, posterior, n_docs, monitor)
-            posterior.reservoir = reservoir.unscored()
         posterior.trials = ongoing.paused()
 
     def _share(self, trials, posterior, n_docs, monitor) -> None:

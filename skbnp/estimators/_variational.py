@@ -41,6 +41,7 @@ from skbnp.estimators._saved import (
     check_type,
 )
 from skbnp.inference.engine import (
+    NOTHING,
     PassLearner,
     RunningAverage,
     StreamLearner,
@@ -379,14 +380,12 @@ class VariationalEstimator(
 
     def _stream_schedule(self, posterior, rows, **changes) -> OnlineSchedule:
         """Return minibatches of a chunk, in the order of its rows."""
-        return self._schedule(
-            posterior,
-            Corpus(rows),
-            seed_entropy=None,
-            total_samples=self.total_samples,
-            n_seen=posterior.n_seen,
-            **changes,
-        )
+        settings = {
+            "seed_entropy": None,
+            "total_samples": self.total_samples,
+            "n_seen": posterior.n_seen,
+        }
+        return self._schedule(posterior, Corpus(rows), **(settings | changes))
 
     def _batch_size(self, rows) -> int:
         """Largest number of rows of a minibatch."""
@@ -793,18 +792,25 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         return replace(posterior, global_stats=replace(global_stats, topic_words=words))
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
-        schedule = self._stream_schedule(
-            posterior, counts, least_samples=self._least_samples(posterior, counts)
+        least = self._least_samples(posterior, counts)
+        learner = self._stream_learner(
+            posterior, counts, executor, NOTHING, least_samples=least
         )
-        StreamLearner(
+        learner.one_pass(monitor)
+
+    def _stream_learner(
+        self, posterior, counts, executor, documents, **changes
+    ) -> StreamLearner:
+        """Return the learner of documents of a stream, with changes of the schedule."""
+        return StreamLearner(
             posterior,
             Corpus(counts),
-            schedule,
+            self._stream_schedule(posterior, counts, **changes),
             self._local_step(executor),
-            RunningAverage(),
+            RunningAverage(documents),
             self._round_moves(),
             warm_up=self._stream_warm_up(posterior),
-        ).one_pass(monitor)
+        )
 
     def _least_samples(self, posterior, counts) -> float:
         """Least number of documents that a stream stands for."""

@@ -55,7 +55,7 @@ from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.cross_fit import CrossFittedTrials
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.groups import Groups
-from skbnp.models.hdp.held_out import HeldOut, Prediction
+from skbnp.models.hdp.held_out import Gain, HeldOut, Prediction
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, Trial
 from skbnp.models.hdp.model import (
     CollapsedHDP,
@@ -242,6 +242,7 @@ register("shard-corpus/1", ShardCorpus)
 register("last-sent/1", Sent, types={}, make=Sent)
 register("held-out/1", HeldOut)
 register("held-out-prediction/1", Prediction)
+register("held-out-gain/1", Gain)
 register("held-out-topics/1", MeanTopics)
 register("held-out-trials/1", HeldOutTrials)
 register("stream-trials/1", StreamTrials)

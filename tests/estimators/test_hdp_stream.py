@@ -58,6 +58,7 @@ def test_planted_topics_are_found():
     assert abs(hdp.n_components_ - 15) <= 2
 
 
+@pytest.mark.usefixtures("all_splits")
 def test_one_topic_is_found_where_there_is_one():
     rng = np.random.default_rng(0)
     X = sp.csr_array(rng.multinomial(80, rng.dirichlet(np.full(200, 0.1)), size=1000))
@@ -197,11 +198,11 @@ def test_a_stream_without_trials_starts_from_all_documents(moves, bars):
     assert (posterior.global_stats.topic_words.dense().sum(axis=1) > 0.0).all()
 
 
-def test_trials_back_off_where_none_is_accepted(bars, monkeypatch):
-    for name in ("advance", "advance_by_steps"):
-        monkeypatch.setattr(PausedTrials, name, lambda *arguments: True)
-    for n_docs, n_next in ((300, reservoir.SECOND_TRIALS), (600, 4 * 600)):
-        hdp = HDP(4, batch_size=1000, random_state=0).partial_fit(bars.data[:n_docs])
+def test_trials_are_due_again_when_the_stream_has_doubled(bars, monkeypatch):
+    monkeypatch.setattr(PausedTrials, "advance", lambda *arguments: True)
+    hdp = HDP(4, random_state=0).partial_fit(bars.data[:200])
+    for begin, n_next in ((200, 600), (400, 1200), (600, 1200)):
+        hdp.partial_fit(bars.data[begin : begin + 200])
         assert hdp._posterior.reservoir.n_next == n_next
 
 
@@ -248,6 +249,7 @@ def steps_of(hdp, X):
     with (
         mock.patch.object(OnlineSchedule, "one_pass", record),
         mock.patch.object(HDP, "_try_numbers"),
+        mock.patch.object(HDP, "_learn_again"),
     ):
         hdp.partial_fit(X)
     return steps

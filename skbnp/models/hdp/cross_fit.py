@@ -71,6 +71,13 @@ MOST_BEHIND = 2
 OF_ALL_FITS = 0
 #: Numbers that differ by a larger factor are no answer.
 SPREAD = 2.0
+#: Priors of a number of topics that are chosen by prediction.
+LEARNED_PRIORS = (
+    "topic_word_prior",
+    "prediction_concentration",
+    "background_weight",
+    "burstiness",
+)
 #: Passes of such a fit.
 N_PASSES = 6
 #: Topic priors under which tokens are predicted.
@@ -81,12 +88,14 @@ PRIORS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 SURE_GAIN, SURE_ERRORS, FEWEST_SURE = 0.03, 2.0, 100
 
 
-def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
+def hold_out_each(
+    X: sp.csr_array, rng: np.random.Generator, n_splits: int = N_SPLITS
+) -> list[HeldOut]:
     """Hold each document out in one split; [] if too few would learn or judge."""
     order, held_out = rng.permutation(X.shape[0]), list[HeldOut]()
     if X.shape[0] < FEWEST_DOCS:
         return held_out
-    n_splits = N_SPLITS if X.sum() < FEW_TOKENS else FEWER_SPLITS
+    n_splits = n_splits if X.sum() < FEW_TOKENS else FEWER_SPLITS
     unseen, fewest = share_of_unseen(X), fewest_documents(X)
     for place in range(n_splits):
         judges = np.sort(order[place::n_splits])
@@ -323,35 +332,63 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
 
     def _choose(self, monitor: Monitor) -> HeldOutTrials:
         """Compare fixed numbers of topics and trials; return the best trials."""
-        n_tokens = self.n_tokens
-        fixed, n_behind = list[Candidate](), 0
-        for n_topics in self._numbers():
-            monitor.remind(f"trial of {n_topics} topics beside each of the splits")
-            fixed.append(self._fixed(n_topics))
-            best = max(fixed, key=lambda one: one.logs.sum())
-            gain = compare(fixed[-1].logs, best.logs, n_tokens)
-            is_behind = gain.mean < -gain.error and best is not fixed[0]
-            n_behind = n_behind + 1 if is_behind else 0
-            if n_behind == MOST_BEHIND:
-                break
+        fixed = self._compare_numbers(monitor)
         monitor.remind("trials beside each of the splits")
         candidates = list(fixed)
         if self.have_judges or not fixed:
             trials = self._by_trials()
             candidates += [trials] if trials.agrees or not fixed else []
-        gains = self._gains(fixed, candidates)
-        price = self.min_gain * max(gains.values(), default=0.0)
-        candidates = [
-            one._replace(cost=price * one.number * n_tokens) for one in candidates
-        ]
-        fixed = candidates[: len(fixed)]
-        best = max(candidates, key=lambda one: one.net.sum())
-        alike = [one for one in candidates if _is_alike(one, best, n_tokens)]
-        alike.sort(key=lambda one: one.number)
-        chosen, sure = self._smallest_sure(alike, fixed)
+        candidates, gains = self._priced(fixed, candidates)
+        chosen, sure = self._smallest(candidates, candidates[: len(fixed)])
         result = self._end(chosen, sure, candidates, monitor)
         result.gains = list(gains.items())
         return result
+
+    def choose_number(self, monitor: Monitor) -> tuple[int, HDPState]:
+        """Compare fixed numbers of topics alone; return the best, and its priors.
+
+        The priors are those of the state of one split.
+        """
+        fixed = self._compare_numbers(monitor)
+        fixed, _ = self._priced(fixed, fixed)
+        chosen, _ = self._smallest(fixed, fixed)
+        return chosen.n_started, result_of(chosen.trials[chosen.middle]).state
+
+    def _compare_numbers(self, monitor: Monitor) -> list[Candidate]:
+        """Fits of fixed numbers of topics, up to those that are clearly worse."""
+        fixed, n_behind = list[Candidate](), 0
+        for n_topics in self._numbers():
+            monitor.remind(f"trial of {n_topics} topics beside each of the splits")
+            fixed.append(self._fixed(n_topics))
+            best = max(fixed, key=lambda one: one.logs.sum())
+            gain = compare(fixed[-1].logs, best.logs, self.n_tokens)
+            is_behind = gain.mean < -gain.error and best is not fixed[0]
+            n_behind = n_behind + 1 if is_behind else 0
+            if n_behind == MOST_BEHIND:
+                break
+        return fixed
+
+    def _priced(
+        self, fixed: list[Candidate], candidates: list[Candidate]
+    ) -> tuple[list[Candidate], dict[int, float]]:
+        """Candidates with the price of their topics, and the gains of all."""
+        gains = self._gains(fixed, candidates)
+        price = self.min_gain * max(gains.values(), default=0.0)
+        return [
+            one._replace(cost=price * one.number * self.n_tokens) for one in candidates
+        ], gains
+
+    def _smallest(
+        self, candidates: list[Candidate], fixed: list[Candidate]
+    ) -> tuple[Candidate, Gain | None]:
+        """The fewest topics that predict as well as the best, less their price.
+
+        And their gain over one topic if it is sure.
+        """
+        best = max(candidates, key=lambda one: one.net.sum())
+        alike = [one for one in candidates if _is_alike(one, best, self.n_tokens)]
+        alike.sort(key=lambda one: one.number)
+        return self._smallest_sure(alike, fixed)
 
     def _choose_trials(self, monitor: Monitor) -> HeldOutTrials:
         """Run trials of each split; return those whose number is best for all splits.
@@ -456,8 +493,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         """
         first, number = chosen.trials[place], chosen.n_started
         found = result_of(first).state
-        names = "topic_word_prior prediction_concentration background_weight burstiness"
-        learned = {name: getattr(found, name) for name in names.split()}
+        learned = {name: getattr(found, name) for name in LEARNED_PRIORS}
         fits = list[HeldOutTrials]()
         for start in range(N_STARTS if number > 1 else 1):
             fits.append(self._begin_one(self.posterior, place, number, start))

@@ -210,9 +210,8 @@ class CollapsedCache(Remembered[Collected, Statistics]):
 SHARE = 0.1
 #: Documents of a stream by which other numbers of topics are tried first...
 FIRST_TRIALS = 250
-#: ...and times as many before each next time: fewer where trials go on for many calls
-#: and end later, more after trials without success.
-GROWTH, GROWTH_BY_STEPS, GROWTH_AFTER_REJECTION = 2.0, 1.5, 4.0
+#: ...and times as many before each next time.
+GROWTH = 2.0
 #: Times as many documents as fit are kept, so that few calls make a choice.
 MARGIN = 1.1
 #: Documents that are kept at least, however long.
@@ -227,8 +226,6 @@ CUSUM_SLACK, CUSUM_LIMIT = 0.5, 4.0
 OUTLIER = 2.0
 #: Growth of the stream before trials for this reason.
 GROWTH_BEFORE_EARLY_TRIALS = 1.05
-#: Documents of a stream after which numbers are tried a second time, if not before.
-SECOND_TRIALS = 500
 #: More documents than any stream has.
 NEVER = 1e100
 #: Largest key.
@@ -320,16 +317,10 @@ class Reservoir:
         """Record that trials begin at this number of documents."""
         return replace(self, n_last=self.n_docs)
 
-    def end_trials(self, n_accepted: int, in_passes: bool = True) -> "Reservoir":
-        """Return the reservoir with the next trials due, after some were accepted."""
-        growth = GROWTH_AFTER_REJECTION
-        if n_accepted:
-            growth = GROWTH if in_passes else GROWTH_BY_STEPS
-        n_next = growth * self.n_last
-        if self.n_last < SECOND_TRIALS:
-            n_next = min(n_next, SECOND_TRIALS)
-        tried = replace(self, n_next=n_next, cusum=0.0)
-        return tried.unscored() if n_accepted else tried
+    def end_trials(self, is_better: bool) -> "Reservoir":
+        """Return the reservoir with the next trials due; topics may be better ones."""
+        tried = replace(self, n_next=GROWTH * self.n_last, cusum=0.0)
+        return tried.unscored() if is_better else tried
 
     def unscored(self) -> "Reservoir":
         """Return the reservoir without scores: those of other topics differ."""
@@ -365,12 +356,19 @@ class Reservoir:
         return replace(self, counts=with_columns(self.counts, n_words))
 
     def add(
-        self, X: sp.csr_array, n_tokens: float, seed_entropy: int, call: int = 0
+        self,
+        X: sp.csr_array,
+        n_tokens: float,
+        seed_entropy: int,
+        call: int = 0,
+        *,
+        keeps_judges: bool = False,
     ) -> tuple["Reservoir", sp.csr_array]:
         """Return the reservoir with new documents, and those of `X` to learn from.
 
         They come in the call of this number. About `n_tokens` tokens are kept, and at
-        least `FEWEST_DOCS` documents.
+        least `FEWEST_DOCS` documents. As long as trials go on, it keeps their judges:
+        the stream must not learn these.
         """
         keys = document_keys(X, seed_entropy)
         is_new = (keys <= np.uint64(self.last_key)) & ~np.isin(keys, self.keys)
@@ -386,7 +384,7 @@ class Reservoir:
                 keys=np.concatenate([self.keys, keys[new]]),
                 counts=sp.vstack([self.counts, fresh], format="csr"),
                 calls=np.append(self.calls, np.full(len(new), call, np.int32)),
-            )._limited(n_tokens)
+            )._limited(n_tokens, keeps_judges)
         return grown, X[~_are_held_out(keys, X, self.last_held_key)]
 
     def select_learned(self, X: sp.csr_array, seed_entropy: int) -> sp.csr_array:
@@ -394,7 +392,22 @@ class Reservoir:
         keys = document_keys(X, seed_entropy)
         return X[~_are_held_out(keys, X, self.last_held_key)]
 
-    def _limited(self, n_tokens: float) -> "Reservoir":
+    def draw(self, n: float, rng: np.random.Generator) -> sp.csr_array:
+        """Draw documents that are not held out, about `n` with those before the first.
+
+        The latter are not kept. Each is drawn as often as the others, or once more.
+        """
+        judges = _are_held_out(self.keys, self.counts, self.last_held_key)
+        rows = rng.permutation(np.flatnonzero(~judges))
+        share = 1.0 - self.n_before / max(self.n_docs, 1.0)
+        return self.counts[np.resize(rows, int(share * n) if len(rows) else 0)]
+
+    def sample(self) -> sp.csr_array:
+        """Return documents with the smallest keys, as many as judge trials."""
+        order = np.argsort(self.keys)
+        return self.counts[np.sort(order[: n_judges(_lengths(self.counts)[order])])]
+
+    def _limited(self, n_tokens: float, keeps_judges: bool) -> "Reservoir":
         """Return the reservoir with at most about `n_tokens` tokens."""
         order = np.argsort(self.keys)
         keys, counts = self.keys[order], self.counts
@@ -412,7 +425,8 @@ class Reservoir:
                 last_key=last_key,
             )
             most_held = min(most_held, int(np.ceil(SHARE * n_kept)))
-        if most_held < np.count_nonzero(keys <= np.uint64(self.last_held_key)):
+        n_held = np.count_nonzero(keys <= np.uint64(self.last_held_key))
+        if most_held < n_held and not keeps_judges:
             kept = replace(kept, last_held_key=int(keys[most_held - 1]))
         return kept
 
@@ -619,17 +633,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     gains: tuple[tuple[Count, Number], ...] = ()
     outliers: Outliers | None = None  # documents of a stream predicted badly
     trials: Any = None  # PausedTrials that go on in the next call
-    #: Documents of a stream that topics of trials have missed, to be learned.
-    missed: Annotated[sp.csr_array, Sized("n_missed", "n_features", least=0)] | None = (
-        None
-    )
-
     groups: Groups | None = None  # of documents, with topic weights of their own
-
-    @property
-    def n_missed(self) -> int:
-        """Number of documents of a stream that are to be learned again."""
-        return 0 if self.missed is None else self.missed.shape[0]
 
     def restarted(
         self, topics: WordTopics, weights: Array, kept: NDArray
@@ -653,26 +657,30 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         )
 
     def adopt(
-        self, candidate: "HDPPosterior", monitor: Monitor, n_logged: int | None = None
+        self,
+        candidate: "HDPPosterior",
+        monitor: Monitor,
+        log: list[Lineage] | None = None,
     ) -> None:
         """Replace globals and ids in place by those of a candidate: one update.
 
-        The log of changes continues after `n_logged` entries that both have in common;
-        topics that began and ended meanwhile are left out.
+        The log continues with `log`, by default with that of the candidate since it was
+        a copy; topics that began and ended meanwhile are left out.
         """
-        log = candidate.lineage[len(self.lineage) if n_logged is None else n_logged :]
-        born = {entry.children for entry in log if entry.kind == "birth"}
-        gone = {entry.parents for entry in log if entry.kind == "prune"}
-        merged = {n for entry in log if entry.kind == "merge" for n in entry.parents}
-        passing = {name for (name,) in born & gone} - merged
-        log = [
-            entry._replace(step=self.n_steps + 1)
-            for entry in log
-            if passing.isdisjoint(entry.parents + entry.children)
-        ]
-        if n_logged is not None:  # it may have changed meanwhile
-            alive, kept = set(self.ids.tolist()), set(candidate.ids.tolist())
-            log = continued(log, alive, kept, self.n_steps + 1)
+        if log is None:
+            log = candidate.lineage[len(self.lineage) :]
+            born = {entry.children for entry in log if entry.kind == "birth"}
+            gone = {entry.parents for entry in log if entry.kind == "prune"}
+            merged = {
+                n for entry in log if entry.kind == "merge" for n in entry.parents
+            }
+            passing = {name for (name,) in born & gone} - merged
+            log = [
+                entry
+                for entry in log
+                if passing.isdisjoint(entry.parents + entry.children)
+            ]
+        log = [entry._replace(step=self.n_steps + 1) for entry in log]
         with commit():
             self.replace_globals(candidate.state, candidate.global_stats)
             self.ids, self.init_fraction = candidate.ids, candidate.init_fraction
@@ -684,24 +692,3 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         """Return an independent copy."""
         words = self.global_stats.topic_words.copy()
         return replace(self, global_stats=replace(self.global_stats, topic_words=words))
-
-
-def continued(
-    log: list[Lineage], alive: set[int], kept: set[int], step: int
-) -> list[Lineage]:
-    """Return a log from ids alive to ids kept; those that ended here are revived."""
-    result = list[Lineage]()
-
-    def revive(ended: set[int]) -> None:
-        result.extend(Lineage(step, "revive", (), (name,)) for name in sorted(ended))
-        alive.update(ended)
-
-    for entry in log:
-        ended = set(entry.parents) - alive
-        if ended and entry.kind == "prune":
-            continue
-        revive(ended)
-        alive = (alive - set(entry.parents)) | set(entry.children)
-        result.append(entry)
-    revive(kept - alive)
-    return result

@@ -11,17 +11,25 @@ import scipy.sparse as sp
 
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import multiply
-from skbnp.inference.engine import Steps
+from skbnp.inference.engine import RunningAverage, Steps
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.protocols import Corpus, OnlineSchedule
 from skbnp.kernels._moves import late_topics_step
 from skbnp.models.hdp.births import add_topics
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities
-from skbnp.models.hdp.held_out import HeldOut
-from skbnp.models.hdp.held_out_trials import HeldOutTrials, OnlineLearner, Trial
+from skbnp.models.hdp.held_out import HeldOut, compare
+from skbnp.models.hdp.held_out_trials import (
+    ALIKE,
+    ALIKE_ERRORS,
+    HeldOutTrials,
+    OnlineLearner,
+    Trial,
+)
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior, Outliers, Proposal
+from skbnp.models.hdp.topic_ids import aligned_ids
 from skbnp.utils.arrays import deal_tokens, rows_of, with_columns
 from skbnp.utils.matching import cosines, most_similar
 from skbnp.utils.random import Purpose, stream
@@ -32,25 +40,12 @@ from skbnp.utils.typing import Array, Flags, Ints, Ints32
 BEGIN_COST, PASS_JUDGE_COST = 24.0, 8.0
 #: The same of a step of judgement, and of each row in it.
 JUDGE_COST, ROW_COST = 500.0, 0.25
-#: Visits of trials for each document of a call, at least, more for each document that
-#: comes with it, and at most. Trials over a whole stream are some hundred visits of
-#: each document.
-LEAST_VISITS, MORE_VISITS, MOST_VISITS = 112.0, 2.9, 400.0
-#: Nats per held-out token that first births must gain for a stream to have them before
-#: trials end. Births of text gain .06 to .27, those beside planted topics .01 to .02.
-CLEAR_GAIN = 0.05
-#: Share of these visits in which a call learns documents that trials have missed.
-MISSED_SHARE = 0.25
-
-
-def n_visits_of(n_docs: int, n_call: int) -> float:
-    """Local steps of documents that trials make after `n_docs` documents of a call."""
-    return n_docs * min(LEAST_VISITS + MORE_VISITS * n_call, MOST_VISITS)
-
-
-def is_large(n_call: int) -> bool:
-    """Whether a call of `n_call` documents continues trials by whole passes."""
-    return n_visits_of(1, n_call) >= MOST_VISITS
+#: Share of a pass that the last minibatches of forgetting stand for, at least:
+#: where they are many, steps as from a start would leave hardly any of the corpus.
+REMEMBERED = 1.0 / 3.0
+#: Visits of trials for each document of a call: those of a doubled stream suffice for
+#: most trials.
+VISITS = 200.0
 
 
 @dataclass(eq=False, repr=False)
@@ -64,26 +59,43 @@ class StreamTrials(HeldOutTrials):
     missed: list[sp.csr_array] = field(default_factory=list)
     #: State of the stream, with priors that suit once trials have begun.
     suited: HDPState | None = None
-    n_shared: int = 0  # accepted trials whose topics the stream has
-    n_logged: int = field(init=False)  # entries of its log that the stream knows
     #: The copy is read when all trials are over: it need not hold what is as good.
     is_unseen: ClassVar[bool] = True
 
-    def __post_init__(self, learner: OnlineLearner) -> None:
-        super().__post_init__(learner)
-        self.n_logged = len(self.posterior.lineage)
+    def _begin(self, candidate: Trial | None, monitor: Monitor) -> None:
+        """Begin a trial, or the final passes, over missed documents, too."""
+        super()._begin(candidate, monitor)
+        if self.final is not None and self.n_accepted:
+            self._learn_missed(self.model.learner)
 
-    @property
-    def have_news(self) -> bool:
-        """Whether trials that continue have accepted topics that the stream lacks.
+    def _learn_missed(self, learner: OnlineLearner) -> None:
+        """Add missed documents in place to those that a learner has.
 
-        Those of reductions, and those of first births if documents gain `CLEAR_GAIN`.
-        Of other births most topics end in reductions.
+        Steps are as from a start, and half of the passes do not forget.
         """
-        model, is_new = self.model, self.n_accepted > self.n_shared
-        is_clear = self.n_accepted == 1 and model.gain > CLEAR_GAIN
-        is_kept = model.kind == "reduction" or (model.kind == "births" and is_clear)
-        return is_new and is_kept and self.final is None and self.run is not model
+        missed, posterior = self.missed, self.posterior
+        n_words = max([learner.corpus.n_features, *(X.shape[1] for X in missed)])
+        rows = [with_columns(X, n_words) for X in (learner.corpus.X, *missed)]
+        n_before = learner.corpus.n_docs
+        corpus = Corpus(sp.vstack(rows, format="csr"))
+        words = posterior.global_stats.topic_words
+        if n_words > words.shape[0]:
+            words.widen(n_words)
+        documents = learner.cache.documents
+        if hasattr(documents, "spread"):
+            documents = documents.spread(np.arange(n_before), corpus.n_docs)
+        multiply(posterior.global_stats, corpus.n_docs / n_before)
+        schedule = learner.schedule
+        assert isinstance(schedule, OnlineSchedule)
+        learner.schedule = replace(
+            schedule,
+            n_rows=corpus.n_docs,
+            total_samples=corpus.n_docs,
+            first_step=0,
+            n_forgetting=self.n_final_passes // 2,
+        ).remembering(REMEMBERED)
+        learner.corpus, learner.n_passes, self.missed = corpus, 0, []
+        learner.cache = RunningAverage(documents)
 
     def _after_births(self) -> Steps[Trial | None]:
         """Return the first reduction: the stream itself learns on."""
@@ -125,12 +137,28 @@ class StreamTrials(HeldOutTrials):
         n_made, length = self.run.n_passes + 1, self.length
         is_judged = self.final is None and n_made in ((length + 1) // 2, length)
         n_judges = PASS_JUDGE_COST * len(self.held_out.docs) if is_judged else 0.0
-        return self.held_out.train.n_docs + n_judges
+        return self.run.learner.corpus.n_docs + n_judges
 
     @property
     def are_over(self) -> bool:
         """Whether no pass is left."""
         return self.final is not None and (not self.n_accepted or self.has_ended)
+
+    def predicts_better(self, posterior: HDPPosterior) -> bool:
+        """Whether topics predict better than those of a stream, which cost more.
+
+        More topics are free: of these each has brought its price in reductions.
+        """
+        new, old = (
+            self.held_out.log_probability(
+                self.held_out.predict(each, self.model.executor)
+            )
+            for each in (self.posterior, posterior)
+        )
+        gain = compare(new, old, self.n_tokens)
+        n_fewer = posterior.state.n_components - self.posterior.state.n_components
+        least = max(ALIKE, ALIKE_ERRORS * gain.error)
+        return gain.mean + self.price * max(n_fewer, 0) > least
 
     def attach(self, local_step: Any) -> None:
         """Set the local step of all learners in place; None between calls."""
@@ -198,24 +226,6 @@ class PausedTrials:
         return other
 
     def advance(self, n_visits: float) -> bool:
-        """Make passes of `n_visits` local steps; return whether none is left."""
-        trials, n_spent = self._live, 0.0
-        while self._steps is not None:
-            self._step()
-        if not trials.have_begun:
-            n_visits -= trials.cost_of_pass
-            trials.one_pass(discarding())
-            if n_visits <= 0.0:
-                return trials.are_over
-        while not trials.are_over:
-            cost = trials.cost_of_pass
-            if n_spent and n_spent + cost > n_visits:
-                break
-            n_spent += cost
-            trials.one_pass(discarding())
-        return trials.are_over
-
-    def advance_by_steps(self, n_visits: float) -> bool:
         """Take steps that cost `n_visits` local steps of documents.
 
         At least one if `n_visits` is positive. Returns whether no step is left.
@@ -256,8 +266,7 @@ class PausedTrials:
         if self._steps is None:
             return PausedTrials(self._live)
         self.trials = copy(self.trials)
-        for name in ("missed", "n_shared", "n_logged"):  # of no pass
-            setattr(self.trials, name, getattr(self._live, name))
+        self.trials.missed = self._live.missed  # of no pass
         return self
 
 
@@ -284,7 +293,6 @@ def begin_on_sample(
         finish=None,
         n_final_passes=moves.trial_passes,  # the stream goes on
         **priors,
-        length=2 * moves.trial_passes,  # the model knows more documents
         suited=posterior.state,
     )
 
@@ -295,34 +303,26 @@ def share(
     n_docs: float,
     monitor: Monitor,
 ) -> None:
-    """Give a stream of `n_docs` documents the topics that trials accepted, in place.
+    """Give a stream of `n_docs` documents the topics of its trials, in place.
 
-    Documents that these topics have missed are to be learned again. As long as trials
-    continue, they keep their topics, and the stream its burstiness.
+    Topics that are the same keep their ids.
     """
-    goes_on = trials.final is None
-    result = trials.posterior.copy() if goes_on else trials.posterior
-    multiply(result.global_stats, n_docs / trials.held_out.train.n_docs)
+    result, reservoir = trials.posterior, posterior.reservoir
+    assert reservoir is not None
+    multiply(result.global_stats, n_docs / trials.model.learner.corpus.n_docs)
     result.global_stats.topic_words.trim()
     n_words = posterior.global_stats.topic_words.shape[0]
     if n_words > result.global_stats.topic_words.shape[0]:  # new terms came meanwhile
         result.global_stats.topic_words.widen(n_words)
-    state = posterior.state if goes_on else result.state
-    result.state = replace(
-        result.state,
-        burstiness=state.burstiness,
-        by_tables=state.burstiness is not None,
+    result.set_state(by_tables=result.state.burstiness is not None)
+    result.ids, log = aligned_ids(
+        posterior, result, reservoir.sample(), trials.model.executor
     )
-    n_before = posterior.n_missed
-    missed = [with_columns(X, n_words) for X in trials.missed if X.shape[0]]
     with commit():
-        posterior.adopt(result, monitor, trials.n_logged)
+        posterior.adopt(result, monitor, log)
         posterior.alike = min(trials.alike), max(trials.alike)
         posterior.gains = tuple(trials.gains)
         posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
-        posterior.missed = sp.vstack(missed, format="csr") if missed else None
-        posterior.n_seen -= sum(X.shape[0] for X in missed) - n_before
-    trials.n_shared, trials.n_logged = trials.n_accepted, len(result.lineage)
 
 
 # Topics of an HDP that begin late in a stream, from documents predicted badly.
