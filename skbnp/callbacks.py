@@ -552,7 +552,7 @@ class AlertMonitor(_PassMonitor):
             since = max(call - self.n_calls, int(kept[1].min()))
         if since is not None and since >= call:
             return
-        names = self.feature_names
+        names: Any = self.feature_names
         if names is None:
             names = getattr(model, "feature_names_in_", None)
         for change in model._changes(since):

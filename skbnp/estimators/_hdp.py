@@ -789,7 +789,8 @@ class HDP(VariationalTopicModel):
 
         None: since half of the calls of which documents are kept.
         """
-        calls = np.unique(self._posterior.reservoir.calls)
+        assert self._kept_documents is not None
+        calls = np.unique(self._kept_documents[1])
         if since is None:
             since = int(calls[(len(calls) - 1) // 2])
         elif not calls[0] <= since < self.n_iter_:

@@ -6,7 +6,7 @@ two halves, each of which judges topics that the other has proposed:
 count, as in the model.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ from skbnp.models.hdp.stream_trials import (
 )
 from skbnp.utils.arrays import deal_tokens, largest, rows_of
 from skbnp.utils.matching import cosines
-from skbnp.utils.random import Purpose, stream
+from skbnp.utils.random import Purpose, some_rows, stream
 from skbnp.utils.typing import Array, Flags, Ints
 
 #: Probability that a call on a stream without new topics lists any.
@@ -205,7 +205,8 @@ class Topics(NamedTuple):
         whole, _ = self.probability(observed, held_out, executor)
         part, _ = others.probability(observed, held_out, executor)
         logs = held_out.data * np.log(whole / part)
-        return np.bincount(rows_of(held_out.indptr), logs, held_out.shape[0])
+        sums = np.bincount(rows_of(held_out.indptr), logs, held_out.shape[0])
+        return sums.astype(np.float64)
 
     @property
     def mean(self) -> Array:
@@ -230,6 +231,12 @@ class Explained(NamedTuple):
         return Explained(
             self.X[some], self.old[np.repeat(some, np.diff(self.X.indptr))]
         )
+
+    def take_rows(self, rows: Ints) -> "Explained":
+        """Return some of the documents, in increasing order."""
+        some = np.zeros(self.X.shape[0], bool)
+        some[rows] = True
+        return self.take(some)
 
     def evidence(self, topic: Array) -> Array:
         """Log ratio of probabilities with shares of a topic and without, (n_docs, S).
@@ -278,41 +285,71 @@ def _unexplained(docs: Explained, topics: Topics) -> sp.csr_array:
     return sp.csr_array((residual, X.indices, X.indptr), X.shape)
 
 
-def _seeds(residual: sp.csr_array, is_after: Flags) -> Iterator[Array]:
-    """Expected counts of topics with which documents after a call begin, (n_some,).
+class Pairs(NamedTuple):
+    """Documents after a call that may begin a topic, compared in pairs."""
 
-    Those whose unexplained words are more like those of documents after the call than
-    before it, and unlike those of the seeds before.
+    rows: Ints  # (n,)
+    alike: Array  # (n, n) cosines of their unexplained words, 0 with themselves
+    witness: Array  # (n,) how many more are alike after the call than before it
+
+    @classmethod
+    def of(
+        cls, residual: sp.csr_array, is_after: Flags, rng: np.random.Generator
+    ) -> "Pairs":
+        """Compare documents by the words that older topics leave unexplained."""
+        n_docs = residual.shape[0]
+        n_with = np.bincount(residual.indices[residual.data > 0.0], minlength=1)
+        values = np.sqrt(residual.data)
+        values *= np.log((n_docs + 1.0) / (n_with[residual.indices] + 1.0))
+        unit = sp.csr_array((values, residual.indices, residual.indptr), residual.shape)
+        norm = np.sqrt(np.asarray(unit.multiply(unit).sum(axis=1)).ravel())
+        unit = sp.csr_array(sp.diags_array(1.0 / np.maximum(norm, 1e-300)) @ unit)
+        after, before = (
+            some_rows(np.flatnonzero(of), rng, MOST_COMPARED)
+            for of in (is_after, ~is_after)
+        )
+        alike = (unit[after] @ unit[after].T).toarray()
+        np.fill_diagonal(alike, 0.0)
+        others = np.square((unit[after] @ unit[before].T).toarray()).mean(axis=1)
+        own = np.square(alike).sum(axis=1) / max(len(after) - 1, 1)
+        return cls(after, alike, own - others)
+
+
+def propose(
+    docs: Explained, is_after: Flags, older: Topics, rng: np.random.Generator
+) -> list[Array]:
+    """Propose topics for what is alike after a call, and less so before it.
+
+    Each begins with a document that is unlike those of the topics before, and has none.
     """
-    n_docs = residual.shape[0]
-    n_with = np.bincount(residual.indices[residual.data > 0.0], minlength=1)
-    values = np.sqrt(residual.data)
-    values *= np.log((n_docs + 1.0) / (n_with[residual.indices] + 1.0))
-    unit = sp.csr_array((values, residual.indices, residual.indptr), residual.shape)
-    norm = np.sqrt(np.asarray(unit.multiply(unit).sum(axis=1)).ravel())
-    unit = sp.csr_array(sp.diags_array(1.0 / np.maximum(norm, 1e-300)) @ unit)
-    after = np.flatnonzero(is_after)[:MOST_COMPARED]
-    before = np.flatnonzero(~is_after)[:MOST_COMPARED]
-    alike = (unit[after] @ unit[after].T).toarray()
-    np.fill_diagonal(alike, 0.0)
-    others = np.square((unit[after] @ unit[before].T).toarray()).mean(axis=1)
-    witness = np.square(alike).sum(axis=1) / max(len(after) - 1, 1) - others
-    far = np.ones(len(after))
+    residual = _unexplained(docs, older)
+    pairs, topics = Pairs.of(residual, is_after, rng), list[Array]()
+    free = np.ones(len(pairs.rows))
     for _ in range(MOST_PROPOSED):
-        seed = int(np.argmax(witness * far))
-        if witness[seed] * far[seed] <= 0.0:
-            return
-        weight = np.where(alike[seed] >= ALIKE, np.square(alike[seed]), 0.0)
-        weight[seed] = 1.0
-        yield weight @ residual[after]
-        far *= 1.0 - np.minimum(2.0 * alike[seed], 1.0)
-        far[seed] = 0.0
+        seed = int(np.argmax(pairs.witness * free))
+        alike = pairs.alike[seed]
+        if pairs.witness[seed] * free[seed] <= 0.0:
+            break
+        weights = np.where(alike >= ALIKE, np.square(alike), 0.0)
+        weights[seed] = 1.0
+        free *= 1.0 - np.minimum(2.0 * alike, 1.0)
+        free[seed] = 0.0
+        counts, share = _learn(weights @ residual[pairs.rows], docs, is_after, older)
+        if counts.any():
+            topics.append(older.normalised(counts))
+            evidence = docs.take_rows(pairs.rows).evidence(topics[-1])
+            free *= 1.0 - _have_topic(evidence, share)
+    return _distinct(topics)
 
 
-def _learn(counts: Array, docs: Explained, is_after: Flags, topics: Topics) -> Array:
-    """Learn a proposed topic by EM from expected counts; return its counts, (n_some,).
+def _learn(
+    counts: Array, docs: Explained, is_after: Flags, topics: Topics
+) -> tuple[Array, float]:
+    """Learn a proposed topic by EM from expected counts, (n_some,).
 
-    Those of documents before the call are subtracted, at the ratio of their numbers.
+    Counts of documents before the call are subtracted, at the ratio of their numbers.
+    Returns the counts, zeros if they are few, and the share of documents after the call
+    that have the topic.
     """
     sign = np.where(is_after, 1.0, -is_after.sum() / max((~is_after).sum(), 1))
     share = 0.05
@@ -331,8 +368,8 @@ def _learn(counts: Array, docs: Explained, is_after: Flags, topics: Topics) -> A
         weights = docs.X.data * part * (has_topic * sign)[rows]
         counts = np.maximum(np.bincount(docs.X.indices, weights, len(topic)), 0.0)
         if counts.sum() < FEWEST_TOKENS:
-            return np.zeros(len(topic))
-    return counts
+            return np.zeros(len(topic)), 0.0
+    return counts, share
 
 
 # -- tests --------------------------------------------------------------------------
@@ -419,13 +456,14 @@ def new_topics(posterior: HDPPosterior, since: int, executor: Executor) -> list[
         older = present.until(kept.counts[learns], is_after, rng, executor)
         old, _ = older.probability(kept.counts, kept.counts, executor)
         docs = Explained(kept.counts, old)
-        for topic, n_proposed in _proposed(docs.take(learns), is_after, older):
+        proposed = propose(docs.take(learns), is_after, older, rng)
+        for topic in proposed:
             evidence = docs.evidence(topic)
             share = _share_of_documents(evidence[~learns])
             have_topic = _have_topic(evidence, share)
             weights = have_topic * _mean_shares(evidence)
             bound, begin = _change(weights[~learns], kept.calls[~learns], since)
-            bound += np.log(N_KINDS * 2 * n_proposed)
+            bound += np.log(N_KINDS * 2 * len(proposed))
             if bound > np.log(FALSE_ALARMS):
                 continue
             is_since = kept.calls >= begin
@@ -455,16 +493,6 @@ def new_topics(posterior: HDPPosterior, since: int, executor: Executor) -> list[
     result.sort(key=lambda change: change.p_value)
     topics = _distinct(change.words for change in result)
     return [one for one in result if any(one.words is words for words in topics)]
-
-
-def _proposed(
-    docs: Explained, is_after: Flags, older: Topics
-) -> list[tuple[Array, int]]:
-    """Return proposed topics, each with their number."""
-    seeds = _seeds(_unexplained(docs, older), is_after)
-    learned = (_learn(counts, docs, is_after, older) for counts in seeds)
-    topics = _distinct(older.normalised(counts) for counts in learned if counts.any())
-    return [(topic, len(topics)) for topic in topics]
 
 
 def _distinct(topics: Iterable[Array]) -> list[Array]:
