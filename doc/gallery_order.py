@@ -12,6 +12,7 @@ READ_FIRST = [
     "plot_classes.py",
     "plot_topic_traces.py",
     "plot_stream.py",
+    "plot_nightly_stream.py",
     "plot_merge_fits.py",
     "plot_lineage.py",
     "plot_grid_search.py",

@@ -60,6 +60,16 @@ WEEKLY = {
         *("--recipes", "HDP, mean field", "--seeds", "0", "0"),
     ],
     "benchmarks/speed_targets.py": ["jacm", "--runs", "1"],
+    "benchmarks/stream_alerts.py stream_300_nights": [],
+    "benchmarks/stream_alerts.py stream_alerts": [
+        *("--stream", "planted", "--rate", "120", "--seed", "0"),
+    ],
+    "benchmarks/stream_alerts.py stream_alerts_quiet": [
+        *("--stream", "ap", "--seed", "0"),
+    ],
+    "benchmarks/stream_alerts.py stream_alerts_settings": [
+        *("--stream", "planted, shared words", "--rate", "20", "--seed", "0"),
+    ],
     "benchmarks/topic_numbers.py few_signatures": ["--draw", "0", "1"],
     "benchmarks/topic_numbers.py gibbs_topic_prior": [],
     "benchmarks/topic_numbers.py hdp_starts": [],
@@ -100,6 +110,7 @@ LONG = {
     "examples/hdp/plot_mutation_counts.py": [],
     "examples/hdp/plot_number_of_topics.py": [],
     "examples/hdp/plot_saving.py": [],
+    "examples/hdp/plot_nightly_stream.py": [],
     "examples/hdp/plot_stream.py": [],
     "examples/hdp/plot_topic_groups.py": [],
     "examples/hdp/plot_topic_shares.py": [],
