@@ -446,3 +446,13 @@ def test_topics_that_soon_ended_are_counted_and_lines_are_as_wide_as_topics():
         if len(line.get_xdata()) == 2 and line.get_ydata()[0] == line.get_ydata()[1]:
             width[everything.ids_[int(line.get_ydata()[0])]] = line.get_linewidth()
     assert width[0] > width[2] > width[1] >= width[3]
+
+
+def test_living_nodes_of_a_tree_are_called_by_their_row():
+    model = Told([Lineage(0, "init", (), (0, 1)), Lineage(1, "birth", (0,), (0, 7))], 3)
+    model.component_ids_ = np.array([0, 7, 1])
+    model.tree_ = "a tree"
+    display = LineageDisplay.from_estimator(model)
+    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert dict(zip(display.ids_, labels, strict=True)) == {0: "0", 7: "1"}
+    assert display.ax_.get_ylabel() == "node"

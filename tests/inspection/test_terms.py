@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
@@ -71,6 +72,24 @@ def test_columns_without_names_are_called_columns(model):
 def test_pipelines_know_their_vocabulary(steps, topic_model):
     pipeline = make_pipeline(*steps, topic_model).fit(TEXTS)
     assert sorted(top_terms(pipeline, n=2)) == TOPICS
+
+
+def test_names_default_to_those_seen_in_fit(topic_model):
+    X = pd.DataFrame([[9, 0, 0], [0, 5, 4]] * 9, columns=["sun", "oil", "coal"])
+    terms = top_terms(topic_model.fit(X), n=1)
+    assert sorted(terms) == [["oil"], ["sun"]]
+
+
+def test_names_given_win_over_those_of_a_pipeline(topic_model):
+    pipeline = make_pipeline(CountVectorizer(), topic_model).fit(TEXTS)
+    terms = top_terms(pipeline, ["COAL", "OIL", "RAIN", "SUN"], n=2)
+    assert sorted(terms) == [["COAL", "OIL"], ["SUN", "RAIN"]]
+
+
+def test_selected_columns_keep_their_names(topic_model):
+    everywhere = [text + " the" for text in TEXTS]
+    pipeline = make_pipeline(CountVectorizer(), VarianceThreshold(), topic_model)
+    assert sorted(top_terms(pipeline.fit(everywhere), n=2)) == TOPICS
 
 
 def test_unfitted_models_have_no_terms(unfitted):
