@@ -1,6 +1,7 @@
 """Expected tables as kernels read them, for slow twins."""
 
 import numpy as np
+
 from skbnp.kernels._restaurant import tables_of
 
 

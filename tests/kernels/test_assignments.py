@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from skbnp.kernels._assignments import assign_rows
 
 from kernels.test_directions import unit
 from kernels.test_interrupts import check_is_interrupted
 from reference import tree_assignments as reference
 from skbnp.distributions import expansion
+from skbnp.kernels._assignments import assign_rows
 
 PARENT = [-1, 0, 1, 1, 0, 4]
 

@@ -5,6 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+
+from checks.grids import on_grid
+from reference import hdp_collapsed as reference
+from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.kernels._collapsed import (
     collapsed_sums,
     infer_collapsed,
@@ -15,10 +19,6 @@ from skbnp.kernels._restaurant import (
     leave_one_out,
     n_grid_rows,
 )
-
-from checks.grids import on_grid
-from reference import hdp_collapsed as reference
-from skbnp.components.word_topics import Weighting, WordTopics
 
 #: Single precision rounds by 6e-8 relatively. Sums of some dozens of products and the
 #: logarithm and exponential of a rate make that 1e-6; ten iterations pass it on, and

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from skbnp.kernels._franchise import sweep
-from skbnp.kernels._seating import MEAL_PART
 
 from checks.long import daily
 from reference import hdp_franchise as reference
+from skbnp.kernels._franchise import sweep
+from skbnp.kernels._seating import MEAL_PART
 from skbnp.models.hdp_franchise.chain import propose_moves
 from skbnp.models.hdp_franchise.model import Concentrations, Seating, TableAssignments
 from skbnp.rows.batch import Tokens

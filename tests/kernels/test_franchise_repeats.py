@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from skbnp.kernels._franchise import sweep
-from skbnp.kernels._seating import MEAL_PART
 
 from reference import hdp_franchise as reference
+from skbnp.kernels._franchise import sweep
+from skbnp.kernels._seating import MEAL_PART
 from skbnp.models.hdp_franchise.chain import propose_moves
 from skbnp.models.hdp_franchise.model import Concentrations, Seating
 from skbnp.rows.batch import Tokens

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import psi
+
+from checks.long import daily
+from reference import hdp_direct as reference
 from skbnp.kernels._hdp_local import (
     ACTIVE,
     LANES,
@@ -12,9 +15,6 @@ from skbnp.kernels._hdp_local import (
     word_sums,
     word_weights,
 )
-
-from checks.long import daily
-from reference import hdp_direct as reference
 
 SUPPORT = 1e-9
 #: Single precision rounds by 6e-8 relatively, in sums of some dozens of products, and

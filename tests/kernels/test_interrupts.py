@@ -6,12 +6,12 @@ import threading
 
 import numpy as np
 import pytest
-from skbnp.kernels._hdp_local import infer_documents
-from skbnp.kernels._interrupts import end_with
 from sklearn.base import clone
 
 from checks.long import daily
 from skbnp import HDP, NestedCRP, StickBreakingHDP
+from skbnp.kernels._hdp_local import infer_documents
+from skbnp.kernels._interrupts import end_with
 
 #: Multiplications between two looks, and some more that a pass may do.
 MOST = 3 << 23

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from skbnp.kernels._moves import late_topics_step
 
 from reference import late_topics as reference
+from skbnp.kernels._moves import late_topics_step
 
 N_DOCS, N_WORDS = 9, 14
 

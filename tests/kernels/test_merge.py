@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from skbnp.kernels._moves import compare_merges
 
 from reference import hdp_direct as reference
 from skbnp.distributions import log_growth
+from skbnp.kernels._moves import compare_merges
 
 
 class Documents:

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import psi
+
+from checks.long import daily
+from reference import ncrp_topics as reference
 from skbnp.kernels._ncrp_local import (
     CHEAP_ITERATIONS,
     infer_paths,
     share_words,
     sum_words,
 )
-
-from checks.long import daily
-from reference import ncrp_topics as reference
 
 #: Nodes of stubs, by name; the tree of three levels has its leaves in the last.
 STUBS = {

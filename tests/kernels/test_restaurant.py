@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+
+from checks.long import daily
+from reference import restaurant as reference
 from skbnp.kernels._restaurant import (
     MOST_TOKENS,
     expected_tables_grid,
@@ -10,9 +13,6 @@ from skbnp.kernels._restaurant import (
     n_grid_rows,
     tables_of,
 )
-
-from checks.long import daily
-from reference import restaurant as reference
 
 #: The grid is linear between columns an eighth apart and, above 64 tokens, between
 #: rows a twelfth part of an octave apart: relative error of E[t]. Largest at the bend

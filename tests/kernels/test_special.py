@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import gammaln, psi
+
 from skbnp.kernels._special import log, log_gamma
 
 

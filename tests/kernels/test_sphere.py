@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
 
 from kernels.test_interrupts import check_is_interrupted
 from reference.sphere import best_nodes, score_table
+from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
 
 N_WORDS = 50
 

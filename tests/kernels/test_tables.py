@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import psi, softmax
-from skbnp.kernels._tables import EMPTY, infer_tables, log_weights, table_sums
 
 from reference import hdp_sticks as reference
+from skbnp.kernels._tables import EMPTY, infer_tables, log_weights, table_sums
 
 TABLES = 5
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
-from skbnp.kernels._topic_groups import rising_sums
 
 from reference.topic_groups import evidence, rising
 from skbnp.components.topic_groups import Groups, Moments, TopicCounts
+from skbnp.kernels._topic_groups import rising_sums
 
 
 def counts_of(rng, n_docs=40, n_topics=7, *, used=0.4):

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from skbnp.kernels._directions import bessel_slopes, log_constants
-from skbnp.kernels._tree_rows import allocate, fill_parameters, move_rows
 
 from reference import tree_rows as reference
 from skbnp.distributions import (
@@ -12,6 +10,8 @@ from skbnp.distributions import (
     expansion,
     log_normaliser,
 )
+from skbnp.kernels._directions import bessel_slopes, log_constants
+from skbnp.kernels._tree_rows import allocate, fill_parameters, move_rows
 from skbnp.trees import Tree
 
 DIMENSIONS = [2, 3, 9, 40, 400, 20_000]

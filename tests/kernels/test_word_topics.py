@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import gammaln
-from skbnp.kernels._word_topics import expected_growth
 
 from reference.ncrp_topics import collapsed_rise, expected_log_rise
+from skbnp.kernels._word_topics import expected_growth
 
 
 def growth_of(means, variances, eta):

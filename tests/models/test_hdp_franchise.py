@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import gammaln
-from skbnp.kernels._franchise import sweep
-from skbnp.kernels._seating import MEAL_PART
 
 from checks.geweke import check_joint_distribution
 from reference import hdp_franchise as reference
 from skbnp.inference.chains import ChainState
+from skbnp.kernels._franchise import sweep
+from skbnp.kernels._seating import MEAL_PART
 from skbnp.models.hdp_franchise.chain import Priors, propose_moves
 from skbnp.models.hdp_franchise.model import (
     DISCOUNTS,

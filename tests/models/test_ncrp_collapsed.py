@@ -7,13 +7,13 @@ from functools import cache, partial
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from skbnp.kernels._nested_crp import TOGETHER
 
 from checks.geweke import check_joint_distribution
 from checks.long import daily
 from reference import nested_crp as reference
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.distributions import draw_by_slice
+from skbnp.kernels._nested_crp import TOGETHER
 from skbnp.models.nested_crp_walks import NestedPriors, NestedSample, Paths, Walks
 from skbnp.rows.batch import Tokens
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
-from skbnp.kernels._nested import infer_nested
-from skbnp.kernels._restaurant import expected_tables_grid, n_grid_rows
 
 from checks.grids import on_grid
 from reference import nested_hdp as reference
 from skbnp.components.word_topics import WordRows, WordTopics
+from skbnp.kernels._nested import infer_nested
+from skbnp.kernels._restaurant import expected_tables_grid, n_grid_rows
 from skbnp.models.nested_hdp import (
     MixedTree,
     NestedHDPModel,

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import gammaln, psi
-from skbnp.kernels._word_topics import growth
 
 from skbnp.components import word_topics
 from skbnp.components.statistics import incremental_update, stochastic_update
@@ -21,6 +20,7 @@ from skbnp.components.word_topics import (
     remaining,
 )
 from skbnp.distributions import log_growth
+from skbnp.kernels._word_topics import growth
 
 N_WORDS, N_TOPICS = 30, 4
 RTOL = 1e-12

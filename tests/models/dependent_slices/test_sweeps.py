@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
-from skbnp.kernels._tree_directions import prior_products
 
 from checks.frequencies import check_frequencies
 from checks.geweke import check_joint_distribution
 from reference import dependent_slices as reference
 from skbnp.distributions import draw_natural, log_normaliser
+from skbnp.kernels._tree_directions import prior_products
 from skbnp.models.dependent_slices import model, moves
 from skbnp.models.dependent_slices.chain import Phase, best_past_weight, prior_cosines
 from skbnp.models.dependent_slices.model import (
