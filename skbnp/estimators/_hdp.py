@@ -1041,7 +1041,7 @@ class HDP(VariationalTopicModel):
             posterior.reservoir = Reservoir.empty(counts.shape[1], n_seen)
         call = 1 + (self.n_iter_ if posterior.n_steps > 0 else 0)
         in_first = posterior.n_steps == 0 and isinstance(self.init, str)
-        if in_first:
+        if in_first and counts.shape[0] > 0:
             self._choose_first_number(posterior, counts, moves, executor, monitor)
         begin, batch_size = 0, self._batch_size(counts)
         while begin < counts.shape[0]:
