@@ -161,8 +161,9 @@ def test_warm_start_of_batch_learning_goes_on_from_the_bound_it_had(estimator, r
 
 @every_estimator(learns_by_minibatch, among=FIRST)
 def test_partial_fit_goes_on_from_fit(fitted, rows):
+    """A chunk of one minibatch is one update where none of it is learned again."""
     n_updates, n_iter = fitted.history_["step"][-1], fitted.n_iter_
-    fitted.partial_fit(rows[:16])
+    still(fitted).partial_fit(rows[:16])
     assert fitted.history_["step"][-1] == n_updates + 1
     assert fitted.n_iter_ == n_iter + 1
 
