@@ -279,7 +279,8 @@ def many_nights(stream):
     """Nights of abstracts by date."""
     counts = corpora.load_counts(stream)
     size = max(min(counts.shape[0] // MARKS[-1], N_TEXTS), 1)
-    return [counts[size * k : size * (k + 1)] for k in range(MARKS[-1])]
+    n_nights = min(counts.shape[0] // size, MARKS[-1])
+    return [counts[size * k : size * (k + 1)] for k in range(n_nights)]
 
 
 def learn_many(docs, seed):
