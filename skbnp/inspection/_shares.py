@@ -772,22 +772,12 @@ def topic_shares(
     model, rows = read.fitted_model(estimator), read.model_rows(estimator, X)
     terms = relevant_terms(estimator, feature_names, 5)
     n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-    covariates = _covariates(by)
-    if covariates is None:
-        labels = check_labels(by, n_rows, "by", "document")
-        groups, codes, parts = (
-            np.asarray(labels.distinct),
-            labels.codes,
-            _coarse(labels),
-        )
-    else:
-        names, design, parts = _design(covariates, n_rows)
-        groups = np.array(names)
+    asked = _asked(by, n_rows)
     weights = _weights(sample_weight, n_rows)
     units = np.arange(n_rows)
     if clusters is not None:
         units = check_labels(clusters, n_rows, "clusters", "document").codes
-    tokens = uses_of(estimator, rows, epochs, parts, merge_similarity)
+    tokens = uses_of(estimator, rows, epochs, asked.parts, merge_similarity)
     uses = [shares_of_tokens(of) for of in tokens.samples]
     # Documents that no sample knows nothing of.
     is_used = np.all([totals > 0.0 for _, totals in uses], axis=0) & (weights > 0.0)
@@ -795,87 +785,99 @@ def topic_shares(
         raise ValueError("X must have a document with tokens, got none.")
     values = [shares[is_used] for shares, _ in uses]
     weights = weights[is_used] * (uses[0][1][is_used] if per == "token" else 1.0)
-    units, weights = units[is_used], weights / weights.mean()
-    slope = slope_low = slope_high = None
-    has_slope = False
-    if covariates is None:
-        codes = codes[is_used]
-        n_documents = np.bincount(codes, minlength=len(groups))
-        ones = np.ones((len(codes), 1))
-        parts_of = [np.flatnonzero(codes == g) for g in range(len(groups))]
-        models = [(own, ones[own]) for own in parts_of if len(own)]
-        has_slope = labels.scale is not None and (n_documents > 0).sum() > 1
-        if has_slope:
-            x = np.asarray(labels.scale)[codes]
-            models.append((np.arange(len(codes)), np.column_stack([ones, x])))
-    else:
-        design = design[is_used]
-        n_documents = (design != 0.0).sum(axis=0)
-        models = [(np.arange(len(design)), design)]
+    models, n_documents = asked.models(is_used)
     estimates, draws, freedom, farthest = _estimated(
-        models, values, weights, units, n_draws, rng, link
+        models, values, weights / weights.mean(), units[is_used], n_draws, rng, link
     )
     std, low, high = _limits(estimates, draws, freedom, confidence)
-    if has_slope:
-        slope, slope_low, slope_high = (of[-1] for of in (estimates, low, high))
-        estimates, std, low, high, freedom = (
-            of[:-2] for of in (estimates, std, low, high, freedom)
-        )
-        draws = draws[:, :-2]
-    if covariates is None:
-        found = n_documents > 0  # others have no number
-        estimates, std, low, high = (
-            _among(of, found, np.nan) for of in (estimates, std, low, high)
-        )
-        draws = np.moveaxis(_among(np.moveaxis(draws, 1, 0), found, np.nan), 0, 1)
-        freedom = _among(freedom, found, 0)
-        if link == "identity":
-            low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-        alone = int((n_documents == 1).sum())
-        if alone:
-            has_slopes = slope_low is not None and not np.isnan(slope_low).all()
-            warn_caller(
-                f"{alone} of {len(groups)} groups in by have one document each: their "
-                "intervals are nan. Use coarser groups"
-                + (", or slopes, which need none." if has_slopes else ".")
-            )
-    topics = read.topic_numbers(estimator, tokens.onto.shape[0])
-    members = members_of(
-        tokens.onto, np.asarray(read.weights_of(estimator, model.components_))
-    )
-    first = [of[0] for of in members]
-    given = read.topic_names(estimator, tokens.onto.shape[0])
     if farthest >= FARTHEST:
         warn_caller(
             f"link={link!r} has no finite estimate where a topic is in none or all of "
             "the documents of a group. Use coarser groups, or link='identity'."
         )
+    n, has_slope = len(asked.names), len(estimates) > len(asked.names)
+    if asked.codes is not None:
+        if link == "identity":
+            low[:n], high[:n] = np.clip(low[:n], 0.0, 1.0), np.clip(high[:n], 0.0, 1.0)
+        alone = int((n_documents == 1).sum())
+        if alone:
+            has_limits = has_slope and not np.isnan(low[-1]).all()
+            warn_caller(
+                f"{alone} of {n} groups in by have one document each: their "
+                "intervals are nan. Use coarser groups"
+                + (", or slopes, which need none." if has_limits else ".")
+            )
+    n_components = len(model.components_)
+    topics = read.topic_numbers(estimator, n_components)
+    parts = members_of(tokens.onto, read.weights_of(estimator, model.components_))
+    first = [of[0] for of in parts]
+    given = read.topic_names(estimator, n_components)
     return TopicShares(
-        groups=groups,
+        groups=asked.names,
         topics=topics[first],
-        members=[topics[of].tolist() for of in members],
-        mean=estimates,
-        std=std,
-        low=low,
-        high=high,
+        members=[topics[of].tolist() for of in parts],
+        mean=estimates[:n],
+        std=std[:n],
+        low=low[:n],
+        high=high[:n],
         n_documents=n_documents,
-        slope=slope,
-        slope_low=slope_low,
-        slope_high=slope_high,
+        slope=estimates[-1] if has_slope else None,
+        slope_low=low[-1] if has_slope else None,
+        slope_high=high[-1] if has_slope else None,
         terms=[terms[k] for k in first],
         names=[given[k] or "" for k in first],
         confidence=float(confidence),
-        draws=draws,
-        freedom=freedom,
-        measure=MEASURES[link][covariates is not None],
+        draws=draws[:, :n],
+        freedom=freedom[:n],
+        measure=MEASURES[link][asked.codes is None],
     )
 
 
-def _among(values: NDArray, found: Flags, instead: float) -> NDArray:
-    """Put rows at their places among others, which have none."""
-    result = np.full((len(found), *values.shape[1:]), instead, dtype=values.dtype)
-    result[found] = values
-    return result
+class Asked(NamedTuple):
+    """What shares are estimated of: groups of documents, or covariates."""
+
+    names: NDArray  # of groups or coefficients
+    parts: Ints  # (n_docs,) documents that share a mean
+    codes: Ints | None  # (n_docs,) groups
+    scale: Array | None  # (n_groups,) numbers
+    design: Array  # (n_docs, n_fitted), of groups a column of ones
+
+    def models(self, is_used: Flags) -> tuple[list[tuple[Ints, Array]], Ints]:
+        """Return rows and design of each model of some documents, and their numbers.
+
+        Of groups each is one, and the last is that of slopes, if there are any.
+        """
+        design, rows = self.design[is_used], np.arange(is_used.sum())
+        if self.codes is None:
+            _check_rank(design, self.names)
+            return [(rows, design)], (design != 0.0).sum(axis=0)
+        codes = self.codes[is_used]
+        n_documents = np.bincount(codes, minlength=len(self.names))
+        groups = [np.flatnonzero(codes == g) for g in range(len(self.names))]
+        models = [(own, design[own]) for own in groups]
+        if self.scale is not None and (n_documents > 0).sum() > 1:
+            models.append((rows, np.column_stack([design, self.scale[codes]])))
+        return models, n_documents
+
+
+def _asked(by: Any, n_rows: int) -> Asked:
+    """Read labels or covariates."""
+    columns = _covariates(by)
+    if columns is not None:
+        return _design(columns, n_rows)
+    labels = check_labels(by, n_rows, "by", "document")
+    names, ones = np.asarray(labels.distinct), np.ones((n_rows, 1))
+    return Asked(names, _coarse(labels), labels.codes, labels.scale, ones)
+
+
+def _check_rank(design: Array, names: NDArray) -> None:
+    """Raise if columns of a design determine each other."""
+    scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
+    if np.linalg.matrix_rank(design / scale) < len(names):
+        raise ValueError(
+            "by must have columns that do not determine each other, got "
+            f"{names.tolist()}."
+        )
 
 
 def _weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
@@ -903,40 +905,32 @@ def _covariates(by: Any) -> dict[str, Any] | None:
     return {f"x{k}": column for k, column in enumerate(np.asarray(by).T)}
 
 
-def _design(columns: dict[str, Any], n_rows: int) -> tuple[list[str], Array, Ints]:
-    """Return names and columns of a design, and groups of documents by its labels.
-
-    An intercept is added, unless columns sum to one already.
-    """
+def _design(columns: dict[str, Any], n_rows: int) -> Asked:
+    """Make a design of covariates, with an intercept unless columns sum to one."""
     names, values, parts = [], list[Array](), np.zeros(n_rows, dtype=np.intp)
     for name, column in columns.items():
         labels = check_labels(column, n_rows, f"by[{name!r}]", "document")
-        kind = np.asarray(labels.distinct).dtype.kind
-        if labels.scale is not None or kind == "b":
-            scale = np.asarray(labels.distinct, float) if kind == "b" else labels.scale
+        distinct, codes, scale = np.asarray(labels.distinct), labels.codes, labels.scale
+        if distinct.dtype.kind == "b":
+            scale = distinct.astype(np.float64)
+        if scale is not None:
             names.append(name)
-            values.append(np.asarray(scale)[labels.codes])
+            values.append(scale[codes])
         else:
             for code, label in enumerate(labels.distinct[1:], 1):
                 names.append(f"{name}: {label}")
-                values.append((labels.codes == code).astype(np.float64))
-        if labels.scale is None or len(labels.distinct) == 2:
-            parts = parts * len(labels.distinct) + labels.codes
-            parts = np.unique(parts, return_inverse=True)[1]
-    design = np.column_stack(values) if values else np.zeros((n_rows, 0))
-    ones = np.ones(n_rows)
-    scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
-    rest = ones - design / scale @ np.linalg.lstsq(design / scale, ones, rcond=None)[0]
+                values.append((codes == code).astype(np.float64))
+        if scale is None or len(distinct) == 2:
+            parts = np.unique(parts * len(distinct) + codes, return_inverse=True)[1]
+    ones, design = np.ones(n_rows), np.column_stack([np.zeros((n_rows, 0)), *values])
+    scaled = design / np.maximum(np.abs(design).max(axis=0, initial=0.0), 1e-300)
+    rest = ones - scaled @ np.linalg.lstsq(scaled, ones, rcond=None)[0]
     if np.abs(rest).max() > 1e-9:
         names, design = [INTERCEPT, *names], np.column_stack([ones, design])
-    scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
-    if np.linalg.matrix_rank(design / scale) < len(names):
-        raise ValueError(
-            f"by must have columns that do not determine each other, got {names}."
-        )
+    _check_rank(design, np.array(names))
     if parts.max() >= GROUPS:
         parts = np.zeros_like(parts)
-    return names, design, parts
+    return Asked(np.array(names), parts, None, None, design)
 
 
 def _coarse(labels: RowLabels) -> Ints:
@@ -997,50 +991,50 @@ def _fitted(weights: Array, shares: Array, design: Array, link: str) -> Array:
     return result
 
 
-def _estimated(models, values, weights, units, n_draws, rng, link):
+def _estimated(
+    models: list[tuple[Ints, Array]],
+    values: list[Array],
+    weights: Array,
+    units: Ints,
+    n_draws: int,
+    rng: Any,
+    link: str,
+) -> tuple[Array, Array, Ints, float]:
     """Return coefficients of models, (n, n_components), their draws, and freedom.
 
     And the linear predictor that is farthest from zero. Models are pairs of rows and a
-    design of these. Draws with exponential weights of
-    units have the variance (n - p) / (n + 1) times too small, of n units and p numbers
-    fitted.
+    design of these, nan without rows. Draws with exponential weights of units have the
+    variance (n - p) / (n + 1) times too small, of n units and p numbers fitted.
     """
-    mean = np.mean(values, axis=0)
-    _, units = np.unique(units, return_inverse=True)
-    n_units = units.max() + 1
-    bases = []
+    units = np.unique(units, return_inverse=True)[1]
+    mean, n_units, n, fits = np.mean(values, axis=0), units.max() + 1, 0, []
     for rows, design in models:
-        # Columns of a scale of their own, such as years, are solved for as well.
-        q, r = np.linalg.qr(design)
-        starts = [_fitted(weights[rows], shares[rows], q, link) for shares in values]
-        bases.append((rows, q, np.linalg.inv(r), starts))
-    n = sum(design.shape[1] for _, design in models)
-    draws = np.empty((n_draws, n, mean.shape[1]))
+        place, n = slice(n, n + design.shape[1]), n + design.shape[1]
+        if len(rows):
+            # Columns of a scale of their own, such as years, are solved for as well.
+            q, r = np.linalg.qr(design)
+            starts = [_fitted(weights[rows], of[rows], q, link) for of in values]
+            fits.append((place, rows, q, np.linalg.inv(r), starts))
+    draws = np.full((n_draws, n, mean.shape[1]), np.nan)
     for number, shares in enumerate(values):
         own = np.arange(number, n_draws, len(values))
         for some in row_parts((len(own), len(weights)), WEIGHTS):
             part = own[some]
             drawn = rng.standard_exponential((len(part), n_units))[:, units] * weights
-            begin = 0
-            for rows, q, inverse, starts in bases:
-                end = begin + q.shape[1]
+            for place, rows, q, inverse, starts in fits:
                 of = _step(drawn[:, rows], shares[rows], q, starts[number], link)
-                draws[part, begin:end] = inverse @ of
-                begin = end
-    estimates, freedom, begin = np.empty(draws.shape[1:]), np.empty(n, np.intp), 0
+                draws[part, place] = inverse @ of
+    estimates, freedom = np.full(draws.shape[1:], np.nan), np.zeros(n, dtype=np.intp)
     farthest = 0.0
-    for rows, q, inverse, _ in bases:
-        end = begin + q.shape[1]
+    for place, rows, q, inverse, _ in fits:
         fitted = _fitted(weights[rows], mean[rows], q, link)
-        estimates[begin:end] = inverse @ fitted
+        estimates[place] = inverse @ fitted
         farthest = max(farthest, float(np.abs(q @ fitted).max()))
         n_own = len(np.unique(units[rows]))
-        left = n_own - q.shape[1]
-        freedom[begin:end] = left
-        deviations = draws[:, begin:end] - draws[:, begin:end].mean(axis=0)
+        freedom[place] = left = n_own - q.shape[1]
+        deviations = draws[:, place] - draws[:, place].mean(axis=0)
         wider = np.sqrt((n_own + 1) / left) if left > 0 else np.nan
-        draws[:, begin:end] = estimates[begin:end] + wider * deviations
-        begin = end
+        draws[:, place] = estimates[place] + wider * deviations
     return estimates, draws, freedom, farthest
 
 

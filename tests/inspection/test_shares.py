@@ -289,6 +289,12 @@ def test_groups_of_one_document_have_no_interval(two_groups):
     assert np.isnan(shares.low[3]).all()
     assert not np.isnan(shares.low[:3]).any()
     assert not np.isnan(shares.slope_low).any()
+    by[7], by[3] = groups[7], 9  # a document without tokens
+    shares = topic_shares(hdp, X, by)
+    assert shares.n_documents[3] == 0
+    assert np.isnan(shares.mean[3]).all()
+    assert np.isnan(shares.differences().mean[2]).all()
+    assert not np.isnan(shares.differences().low[:2]).any()
     with pytest.warns(UserWarning, match=r"Use coarser groups\.$"):  # nor slopes
         assert np.isnan(topic_shares(hdp, X[:2], [1, 2]).slope_low).all()
 
