@@ -67,7 +67,6 @@ def fitted(model, X):
 
 RECIPES = {
     "HDP": lambda X, seed: fitted(HDP(random_state=seed), X),
-    "HDP, 300 passes": lambda X, seed: fitted(HDP(max_iter=300, random_state=seed), X),
     "HDP, all topics": lambda X, seed: fitted(HDP(min_gain=0, random_state=seed), X),
     "HDP, mean field": lambda X, seed: fitted(mean_field(seed), X),
     "GibbsHDP, consensus": sampled,
