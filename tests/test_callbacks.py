@@ -41,7 +41,7 @@ def test_only_every_so_many_passes_are_scored(bars, every):
 
 
 def test_a_stream_goes_on_with_its_record(bars):
-    monitor, hdp, scores = HeldOutMonitor(bars[80:]), model(), []
+    monitor, hdp, scores = HeldOutMonitor(bars[80:]), model(split_merge=False), []
     hdp.set_callbacks(monitor)
     for chunk in (bars[:40], bars[40:80]):
         scores.append(hdp.partial_fit(chunk).score(bars[80:]))
@@ -52,8 +52,9 @@ def test_a_stream_goes_on_with_its_record(bars):
 
 def test_a_new_stream_forgets_the_record_of_another(bars):
     monitor = HeldOutMonitor(bars[80:])
-    model().set_callbacks(monitor).partial_fit(bars[:80]).partial_fit(bars[:80])
-    short = model().set_callbacks(monitor).partial_fit(bars[:40])
+    before, short = model(split_merge=False), model(split_merge=False)
+    before.set_callbacks(monitor).partial_fit(bars[:80]).partial_fit(bars[:80])
+    short.set_callbacks(monitor).partial_fit(bars[:40])
     assert monitor.history_["step"] == [1]
     assert monitor.history_["score"] == [short.score(bars[80:])]
 
@@ -169,7 +170,7 @@ def test_ids_are_recorded_as_topics_come_and_go(bars):
 
 
 def test_a_stream_is_recorded_on_demand(bars):
-    monitor, hdp = TopicTermsMonitor(), model()
+    monitor, hdp = TopicTermsMonitor(), model(split_merge=False)
     for chunk in (bars[:40], bars[40:80], bars[80:]):
         monitor.record(hdp.partial_fit(chunk))
     assert monitor.history_["step"] == [1, 2, 3]

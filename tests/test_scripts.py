@@ -60,6 +60,17 @@ WEEKLY = {
         *("--recipes", "HDP, mean field", "--seeds", "0", "0"),
     ],
     "benchmarks/speed_targets.py": ["jacm", "--runs", "1"],
+    "benchmarks/groups.py groups_planted": [
+        *("--concentration", "20", "--flattest", "1", "--labels", "own", "--seed", "0"),
+    ],
+    "benchmarks/stream_nights.py": [
+        "--corpus",
+        "ap",
+        "--order",
+        "in order",
+        "--seed",
+        "0",
+    ],
     "benchmarks/stream_alerts.py stream_300_nights": [],
     "benchmarks/stream_alerts.py stream_alerts": [
         *("--stream", "planted", "--rate", "120", "--seed", "0"),

@@ -71,7 +71,8 @@ def warn_if_first_documents_are_few(n_topics: int, n_docs: int, n_enough: int) -
         warn_caller(
             f"A stream that begins with {n_docs} documents cannot tell how many topics "
             f"there are: it begins with {n_topics}. Pass {n_enough} documents or more "
-            "in the first call."
+            "in the first call.",
+            ConvergenceWarning,
         )
 
 

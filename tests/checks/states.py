@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 #: Wall time, which no two runs share.
-TIMES = frozenset({"seconds"})
+TIMES = frozenset({"seconds", "_start", "_last_message"})
 #: What sparse arrays note about their entries; files hold the entries alone.
 NOTES = frozenset({"_has_canonical_format", "_has_sorted_indices"})
 #: Which copies read the same table, which changes no number.

@@ -59,7 +59,12 @@ def test_a_given_number_of_topics_and_a_chunk_of_a_stream_may_be_of_few(counts):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         HDP(3, split_merge=False, tol=0, max_iter=2).fit(counts)
-        HDP(3, random_state=0).partial_fit(counts[:20]).partial_fit(counts[20:])
+        HDP(3, split_merge=False).partial_fit(counts[:20]).partial_fit(counts[20:])
+    with pytest.warns(ConvergenceWarning, match="begins with 20 documents"):
+        hdp = HDP(3, random_state=0).partial_fit(counts[:20])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hdp.partial_fit(counts[20:])
 
 
 @pytest.mark.long

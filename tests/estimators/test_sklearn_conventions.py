@@ -307,11 +307,11 @@ def test_metadata_routing_changes_nothing(estimator, routing, text):
 
 @each
 def test_requests_for_metadata_are_those_of_parameters(estimator):
-    """`sample_weight`, `epochs`, of what learns by epoch, and `repeats` of scores."""
+    """`sample_weight`, `epochs` and `groups` of what has them, `repeats` of scores."""
     requests = clone(estimator).get_metadata_routing()
-    has_epochs = "epochs" in signature(estimator.fit).parameters
+    given = {"epochs", "groups"} & signature(estimator.fit).parameters.keys()
     has_repeats = "repeats" in signature(estimator.score).parameters
-    wanted = {"sample_weight"} | ({"epochs"} if has_epochs else set())
+    wanted = {"sample_weight"} | given
     assert set(requests.fit.requests) == wanted
     assert set(requests.partial_fit.requests) == wanted
     assert ("repeats" in requests.score.requests) == has_repeats

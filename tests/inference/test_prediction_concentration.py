@@ -101,7 +101,7 @@ def test_the_mean_topic_changes_mixtures_as_the_slow_twin(seed):
     prior, rest = state.doc_prior, state.doc_concentration * state.weights[-1]
     phi = reference.mean_topics(words.dense(), state.topic_word_prior)
     mean = (phi @ prior + rest / N_WORDS) / (prior.sum() + rest)
-    change = background(theta, rest, topics, prior, some)
+    change = background(theta, np.full(7, rest), topics, prior, rest, some)
     plain = mix(theta, topics, some) + rest / N_WORDS
     for weight in (0.0, 0.4, 1.0):
         wanted = reference.background_mixture(

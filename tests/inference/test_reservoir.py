@@ -108,15 +108,15 @@ def test_sizes_are_bounded_and_the_stream_is_counted(X, few):
     )
 
 
-@pytest.mark.parametrize("n_accepted", [1, 0])
-def test_trials_are_due_when_the_stream_has_grown(n_accepted, X):
-    """At 250 and 500 documents."""
+@pytest.mark.parametrize("is_better", [True, False])
+def test_trials_are_due_when_the_stream_has_grown(is_better, X):
+    """At 250 documents, and when these have doubled."""
     kept, _ = add_all(X[:240], 240)
     assert not kept.is_due
     kept, _ = add_all(X[:260], 260)
     assert kept.is_due
-    tried = kept.begin_trials().end_trials(n_accepted)
-    for n_more, is_due in ((239, False), (1, True)):
+    tried = kept.begin_trials().end_trials(is_better)
+    for n_more, is_due in ((259, False), (1, True)):
         others = np.random.default_rng(n_more).poisson(1.0, (n_more, N_WORDS))
         tried, _ = tried.add(sp.csr_array(others.astype(float)), PLENTY, ENTROPY)
         assert tried.is_due == is_due
@@ -124,14 +124,14 @@ def test_trials_are_due_when_the_stream_has_grown(n_accepted, X):
     assert not later.is_due  # a fit has seen 500 before
 
 
-@pytest.mark.parametrize(("n_accepted", "growth"), [(1, 2), (0, 4)])
-def test_later_trials_wait_until_the_stream_has_grown(n_accepted, growth):
-    """Twice as large since trials began; later after trials without success."""
+@pytest.mark.parametrize("is_better", [True, False])
+def test_later_trials_wait_until_the_stream_has_doubled(is_better):
+    """Since trials began, whether they were accepted or not."""
     reservoir = replace(Reservoir.empty(5, 0), n_before=3000.0, n_next=2000.0)
     assert reservoir.is_due
-    tried = replace(reservoir.begin_trials(), n_before=3500.0).end_trials(n_accepted)
-    assert not replace(tried, n_before=growth * 3000.0 - 1.0).is_due
-    assert replace(tried, n_before=growth * 3000.0).is_due
+    tried = replace(reservoir.begin_trials(), n_before=3500.0).end_trials(is_better)
+    assert not replace(tried, n_before=2.0 * 3000.0 - 1.0).is_due
+    assert replace(tried, n_before=2.0 * 3000.0).is_due
 
 
 def test_documents_of_one_token_leave_nothing_to_judge_by():

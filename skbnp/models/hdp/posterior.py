@@ -392,15 +392,15 @@ class Reservoir:
         keys = document_keys(X, seed_entropy)
         return X[~_are_held_out(keys, X, self.last_held_key)]
 
-    def draw(self, n: float, rng: np.random.Generator) -> sp.csr_array:
-        """Draw documents that are not held out, about `n` with those before the first.
+    def draw(self, n: int, rng: np.random.Generator) -> sp.csr_array:
+        """Draw `n` documents that are not held out.
 
-        The latter are not kept. Each is drawn as often as the others, or once more.
+        Each is drawn as often as the others, or once more. None if the stream has
+        documents before the first one here: what is kept is no sample of it then.
         """
         judges = _are_held_out(self.keys, self.counts, self.last_held_key)
         rows = rng.permutation(np.flatnonzero(~judges))
-        share = 1.0 - self.n_before / max(self.n_docs, 1.0)
-        return self.counts[np.resize(rows, int(share * n) if len(rows) else 0)]
+        return self.counts[np.resize(rows, n if len(rows) and not self.n_before else 0)]
 
     def sample(self) -> sp.csr_array:
         """Return documents with the smallest keys, as many as judge trials."""
