@@ -91,6 +91,7 @@ def uses_of(
     if is_here and (has_samples or hasattr(model, "topic_word_prior_")):
         words = check_counts(rows, whom="topic_shares")
     onto = sp.csr_array((np.ones(n), (np.arange(n), np.arange(n))))
+    uses: list[Array] = []
     if is_flat or not has_samples:
         if words is None or not hasattr(model, "_expected_uses"):
             shares = transformed(model, rows, epochs)
@@ -107,9 +108,10 @@ def uses_of(
             raise ValueError("X must have a document with tokens, got none.")
         if is_flat and merge_similarity < 1.0:
             onto, tokens = joined(estimator, merge_similarity, tokens, words, infer)
+        uses = [tokens]
     if has_samples:
-        return Uses(list(_sample_uses(model, words, onto, infer)), onto)
-    return Uses([tokens], onto)
+        uses = list(_sample_uses(model, words, onto, infer))
+    return Uses(uses, onto)
 
 
 def _sample_uses(
