@@ -75,7 +75,9 @@ def shorten(kind):
     """Let every fit of an estimator be a short one of few rows, from few topics."""
     fit = kind.fit
 
-    def short_fit(self, X, y=None, **given):
+    def short_fit(self, X, y=None, sample_weight=None, **given):
+        if sample_weight is not None:
+            given["sample_weight"] = sample_weight
         self.max_iter = min(self.max_iter, MOST_PASSES)
         if getattr(self, "n_components", None) is not None:
             self.n_components = min(self.n_components, MOST_TOPICS)

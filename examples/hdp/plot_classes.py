@@ -26,7 +26,7 @@ from skbnp.inspection import top_terms
 docs = load_docstrings(remove=("code", "references"))
 names = np.array(docs.target_names)[docs.target]
 labels, sizes = np.unique(names, return_counts=True)
-kept = np.isin(names, labels[sizes >= 40])
+kept = np.isin(names, labels[sizes >= len(names) / 80])
 texts = np.array(docs.data, dtype=object)[kept]
 given = train_test_split(
     texts, names[kept], test_size=0.3, random_state=0, stratify=names[kept]

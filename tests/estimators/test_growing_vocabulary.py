@@ -91,9 +91,9 @@ def gain_of_growing(name, seed):
 @pytest.mark.long
 @pytest.mark.parametrize("name", STREAMS)
 def test_terms_that_come_over_ten_chunks_cost_no_score(name):
-    # Trials end otherwise: of six seeds of a stream with trials the gain has a standard
-    # deviation of .04.
-    gains = [gain_of_growing(name, seed) for seed in range(2)]
+    # Trials end otherwise, or not yet: of six seeds of a stream with trials gains have
+    # a standard deviation of .08.
+    gains = [gain_of_growing(name, seed) for seed in range(6 if name == "HDP" else 2)]
     assert np.mean(gains) > -0.06
 
 

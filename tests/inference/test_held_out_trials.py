@@ -522,10 +522,13 @@ def test_reductions_that_do_not_gain_for_certain_wait(gain, bars, monkeypatch):
     monkeypatch.setattr(held_out_moves, "reduce", merge_two)
     monkeypatch.setattr(held_out_trials, "FEW", 0.0)
     moves = SplitMerge(births=False)
-    hdp = HDP(25, split_merge=moves, max_iter=30, random_state=0).fit(bars.data)
-    steps = [entry.step for entry in hdp.lineage_ if entry.kind == "merge"]
-    assert len(steps) >= 3
-    assert len(set(steps)) == (1 if gain < 2.0 else len(steps))
+    for min_gain in (0.0, 0.005):  # with a price all reductions wait
+        hdp = HDP(25, split_merge=moves, max_iter=30, min_gain=min_gain, random_state=0)
+        log = hdp.fit(bars.data).lineage_
+        steps = [entry.step for entry in log if entry.kind == "merge"]
+        assert len(steps) >= 3
+        waits = gain < 2.0 or min_gain > 0.0
+        assert len(set(steps)) == (1 if waits else len(steps))
 
 
 @pytest.mark.long

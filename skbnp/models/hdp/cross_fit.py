@@ -399,6 +399,8 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         for one in trials:
             monitor.remind("trials beside each of the splits")
             run_to_end(one)
+            if not one.path:  # the passes have ended before the first reduction
+                one.path[result_of(one).state.n_components] = _held_out_logs(one)
         largest = [max((gain for _, gain in one.gains), default=0.0) for one in trials]
         price = self.min_gain * float(np.mean(largest))
         n_tokens = np.concatenate([one.n_tokens[OTHERS] for one in trials])
