@@ -679,7 +679,7 @@ class HDP(VariationalTopicModel):
         return blur(documents, DOC_SHARE, whole, rng)
 
     def _check_size(self, where: str) -> None:
-        if self._posterior.reservoir is None:  # or its first documents told a number
+        if self._posterior.reservoir is None:  # or the first call chose a number
             super()._check_size(where)
 
     def _resumed(self, model, *, in_fit):

@@ -261,7 +261,7 @@ class ChangedWords:
     and topics that documents of a round use.
     """
 
-    base: str  # the world in which they were known
+    base: str  # name of the broadcast that they change
     rows: WordRows
     keep: float
     gain: float
@@ -571,7 +571,7 @@ class ShardCorpus:
         all receive the whole.
         """
         if visits[0].block_hook is not None:
-            raise ValueError("No move looks at documents in shards.")
+            raise ValueError("No move reads documents in shards.")
         orders, parts = dict[int, Order](), cast(tuple[Block, ...], round.parts)
         for part, visit in zip(parts, visits, strict=True):
             new = Order(self.left_out[part.shard], [])
