@@ -496,6 +496,7 @@ class HDP(VariationalTopicModel):
         """Return what learns groups of documents after a call, or None."""
         n_kinds, factors = 0, None
         if isinstance(groups, Integral):
+            self._check_has_groups()
             n_kinds = int(groups)
             self._check_kinds(n_kinds, in_fit=in_fit)
         else:
@@ -530,18 +531,21 @@ class HDP(VariationalTopicModel):
             raise ValueError(
                 f"groups must be labels, or 2 kinds or more, got {n_kinds}."
             )
-        self._check_groups(np.zeros((1, 1)), [0], in_fit=True)
 
-    def _check_groups(self, X, groups, *, in_fit=False) -> Factors | None:
-        """Check labels of documents; in a stream, that their factors are the same."""
-        if groups is None:
-            return None
+    def _check_has_groups(self) -> None:
+        """Check that the family of posteriors is one that has groups."""
         if self.variational_family != "collapsed":
             raise ValueError(
                 'groups needs variational_family="collapsed", got '
                 f"{self.variational_family!r}. topic_shares(..., by=labels) compares "
                 "groups under any fit."
             )
+
+    def _check_groups(self, X, groups, *, in_fit=False) -> Factors | None:
+        """Check labels of documents; in a stream, that their factors are the same."""
+        if groups is None:
+            return None
+        self._check_has_groups()
         n_docs = X.shape[0] if hasattr(X, "shape") else len(X)
         factors, posterior = check_groups(groups, n_docs), vars(self).get("_posterior")
         if posterior is not None and posterior.groups is not None and not in_fit:
@@ -599,8 +603,10 @@ class HDP(VariationalTopicModel):
             return super()._infer_counts(posterior, counts, executor)
         return fold_in_posterior(posterior, counts, executor).doc_topic
 
-    def _doc_topics(self, counts):
-        result = self._seat_in_groups(counts, None)
+    def _doc_topics(
+        self, counts: sp.csr_array, factors: Factors | None = None
+    ) -> tuple[Any, np.ndarray, np.ndarray]:
+        result = self._seat_in_groups(counts, factors)
         if result is None:
             return super()._doc_topics(counts)
         seated, priors = result
@@ -1262,12 +1268,7 @@ class HDP(VariationalTopicModel):
         """
         counts, dtype = self._check_counts(X, "transform")
         factors = self._check_known_groups(X, groups)
-        result = self._seat_in_groups(counts, factors)
-        if result is None:
-            return super().transform(X)
-        seated, priors = result
-        given = seated.doc_topic, priors[:, :-1], self._posterior.rows
-        return self._proportions(*given, dtype)
+        return self._proportions(*self._doc_topics(counts, factors), dtype)
 
     def fit_transform(  # type: ignore[override]
         self,

@@ -6,6 +6,7 @@ import warnings
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,10 +17,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import skbnp
+import skbnp.dask
 from skbnp import HDP
 from skbnp.callbacks import Checkpoint
 from skbnp.datasets import make_bars
 from skbnp.inspection import summary
+
+#: Fits that tests share are of daily and of long ones.
+pytestmark = pytest.mark.usefixtures("one_split")
 
 N_DOCS, N_GROUPS, N_TOPICS = 400, 4, 6
 
@@ -125,7 +130,6 @@ def test_missing_labels_are_inferred(nothing):
 
 
 def test_documents_do_not_depend_on_others_or_on_the_form_of_labels():
-    pd = pytest.importorskip("pandas")
     X, names, *_ = planted()
     hdp = fitted()
     shares = hdp.transform(X, groups=names)
@@ -148,7 +152,6 @@ def test_documents_do_not_depend_on_others_or_on_the_form_of_labels():
 
 
 def test_several_factors_are_columns_of_a_frame_by_name():
-    pd = pytest.importorskip("pandas")
     X, names, *_ = planted()
     years = np.random.default_rng(7).integers(2001, 2004, N_DOCS)
     frame = pd.DataFrame({"tree": names, "year": years})
@@ -256,10 +259,9 @@ def test_labels_that_cannot_be_used_are_refused():
 
 
 def test_fits_on_a_cluster_refuse_labels():
-    dask = pytest.importorskip("skbnp.dask")
     X, names, *_ = planted()
     with pytest.raises(ValueError, match=r"skbnp.HDP\(init=hdp, split_merge=False\)"):
-        dask.HDP().fit(X, groups=names)
+        skbnp.dask.HDP().fit(X, groups=names)
 
 
 @pytest.mark.long

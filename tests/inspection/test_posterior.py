@@ -200,7 +200,7 @@ def test_one_chain_is_compared_with_itself():
 
 
 @pytest.mark.parametrize("traces", [np.full((2, 20), 5.0), np.full((1, 8), np.nan)])
-def test_nothing_is_said_of_what_never_changes_or_is_not_known(traces):
+def test_what_never_changes_or_is_not_known_is_left_out(traces):
     assert np.isnan(mixing(traces)).all()
 
 

@@ -25,7 +25,7 @@ def draws(name):
     return tuple(stream(*name).integers(2**63, size=4).tolist())
 
 
-def test_streams_are_told_apart_by_their_names():
+def test_streams_of_different_names_differ():
     made = [number for name in NAMES for number in draws(name)]
     assert made == [number for name in NAMES for number in draws(name)]
     assert len(set(made)) == len(made)
