@@ -1,11 +1,11 @@
-"""Known topics: priors over words that are given before any document, and their tables.
+"""Known topics: priors over words that are given before any document.
 
 A known topic k has the prior phi_k ~ Dir(eta + b_k), b_kw the boost of word w; all
 other topics have Dir(eta). Its column in the table of counts is b_k + S_k, so that eta
 plus the column is lambda_k, as for any topic: weights of words, documents and
-prediction are those of the symmetric prior. Only this file treats boosts separately:
-factors of totals do not apply to them, and terms of the bound are those of the prior
-with them.
+prediction are those of the symmetric prior. Factors of totals do not apply to boosts
+(`WordTopics.decay`), and terms of the bound are those of the prior with them
+(`topics.known_terms`).
 
 The words phi_k of a fixed topic are given: eta plus its column is always `EXACT` phi_k,
 which is as good as exact. For the bound, the tokens that documents assign to it, and
@@ -14,14 +14,11 @@ their log probability, are summed outside the table; its divergence is zero.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Self
+from typing import Annotated
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
-from scipy.special import gammaln, psi
 
-from skbnp.components.word_topics import SeenWords, WordRows, WordTopics, remaining
 from skbnp.utils.ranges import Sized
 from skbnp.utils.typing import Array, Flags, Ints
 
@@ -53,6 +50,14 @@ class TopicPriors:
     eta: float  # of all other topics
     # tokens of fixed topics, and their log probability
     fixed_stats: Annotated[Array, Sized(2, "n_known")]
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def fixed(self) -> Ints:
+        """Columns of the fixed topics."""
+        return self.columns[self.is_fixed]
 
     @property
     def parameters(self) -> Array:
@@ -119,265 +124,16 @@ class TopicPriors:
         )
 
 
-class KnownWordTopics(WordTopics):
-    """Table of topic counts, in which known topics have the boosts of their words.
-
-    `values`, (n_rows, n_topics), are counts to start from, without boosts; `seen`
-    are the words of the rows, to which those of boosts are added.
-    """
-
-    known: TopicPriors
-
-    def __init__(self, values: Array, seen: SeenWords, known: TopicPriors):
-        """Put the boosts of known topics into the table."""
-        values = np.array(values, dtype=np.float64)
-        values[:, known.columns[known.is_fixed]] = 0.0
-        self.known = known
-        super().__init__(values, seen.with_words(known.words))
-        self._boost(known.boosts)
-        self.total = self._values[:, : values.shape[1]].sum(axis=0)
-
-    # -- what is known ----------------------------------------------------------------
-
-    @property
-    def is_known(self) -> Flags:
-        """Whether topics are known before any document, (n_topics,)."""
-        return self._marked(self.known.columns)
-
-    @property
-    def is_fixed(self) -> Flags:
-        """Whether the words of topics are fixed, (n_topics,)."""
-        return self._marked(self.known.columns[self.known.is_fixed])
-
-    @property
-    def follows_prior(self) -> Flags:
-        """Whether the priors of topics change with eta, (n_topics,)."""
-        return ~self.is_known if self.known.is_whole else np.ones(self.shape[1], bool)
-
-    @property
-    def table_prior(self) -> float | None:  # type: ignore[override]
-        """Topic prior that the counts depend on; None if they depend on none."""
-        return self.known.eta if self.known.is_whole else None
-
-    @property
-    def tokens(self) -> Array:
-        """Counts of documents alone, summed over the vocabulary, (n_topics,)."""
-        known, tokens = self.known, self.total.copy()
-        tokens[known.columns] -= known.boosts.sum(axis=0)
-        fixed = known.is_fixed
-        tokens[known.columns[fixed]] = known.fixed_stats[0, fixed]
-        return np.maximum(tokens, 0.0)
-
-    def _marked(self, columns: Ints) -> Flags:
-        """Mask of some topics, (n_topics,)."""
-        marked = np.zeros(self.shape[1], dtype=bool)
-        marked[columns] = True
-        return marked
-
-    def prior(self, topic: int) -> Array:
-        """Dirichlet parameters of the prior of a known topic, (n_words,)."""
-        place = int(np.flatnonzero(self.known.columns == topic)[0])
-        prior = np.full(self.shape[0], self.known.eta)
-        prior[self.known.words] = self.known.parameters[:, place]
-        return prior
-
-    def _posterior(self, topic: int) -> Array:
-        """Dirichlet parameters of a topic, (n_words,)."""
-        parameters = np.full(self.shape[0], self.known.eta)
-        parameters[self.seen.words] += self.column(topic)
-        return np.maximum(parameters, SMALLEST_SHARE**2 * self.known.eta)
-
-    def priors(self) -> Array:
-        """Dirichlet parameters of the priors of all topics, (n_words, n_topics)."""
-        priors = np.full(self.shape, self.known.eta)
-        for topic in self.known.columns.tolist():
-            priors[:, topic] = self.prior(topic)
-        self.put_given(priors)
-        return priors
-
-    def put_given(self, topics: Array) -> None:
-        """Write the words of fixed topics in place, columns of (n_words, n_topics)."""
-        known = self.known
-        for place in np.flatnonzero(known.is_fixed).tolist():
-            topics[known.words, known.columns[place]] = known.values[:, place]
-
-    # -- terms of the bound -----------------------------------------------------------
-
-    def known_log_marginals(self) -> Array:
-        """logB(prior + S_k) - logB(prior) of the known topics, (G,), in nats.
-
-        Of fixed ones, the log probability of their tokens.
-        """
-        known, result = self.known, np.zeros(len(self.known.columns))
-        for place, topic in enumerate(known.columns.tolist()):
-            if known.is_fixed[place]:
-                result[place] = known.fixed_stats[1, place]
-                continue
-            prior, posterior = self.prior(topic), self._posterior(topic)
-            result[place] = (gammaln(posterior) - gammaln(prior)).sum()
-            result[place] -= gammaln(posterior.sum()) - gammaln(prior.sum())
-        return result
-
-    def known_divergences(self) -> Array:
-        """KL(q(phi) || p(phi)) of the known topics, (G,), in nats."""
-        known, result = self.known, np.zeros(len(self.known.columns))
-        for place, topic in enumerate(known.columns.tolist()):
-            if known.is_fixed[place]:
-                continue
-            prior, posterior = self.prior(topic), self._posterior(topic)
-            expected = psi(posterior) - psi(posterior.sum())
-            result[place] = ((posterior - prior) * expected).sum()
-            result[place] -= (gammaln(posterior) - gammaln(prior)).sum()
-            result[place] += gammaln(posterior.sum()) - gammaln(prior.sum())
-        return result
-
-    def best_columns(self) -> Ints:
-        """Columns of the topics that documents gave the words of known ones, (G,)."""
-        known = self.known
-        counts = self.rows(known.words)
-        counts[:, known.columns] -= known.boosts
-        smoothing = self.shape[0] * known.eta
-        return best_columns(known, counts, self.tokens, smoothing)
-
-    def give_priors(self, columns: Ints) -> None:
-        """Make other columns, (G,), those of the known topics, in place.
-
-        Documents keep their columns.
-        """
-        self._own()
-        known, boosts = self.known, self.known.boosts
-        moved = columns != known.columns
-        more = np.where(moved, boosts, 0.0)
-        rows = self.seen.rows_of(known.words)[:, None]
-        for sign, at in ((-1.0, known.columns[moved]), (1.0, columns[moved])):
-            self._values[rows, at] += sign * more[:, moved] / self._scale
-            self.total[at] += sign * more[:, moved].sum(axis=0)
-        self.known = replace(known, columns=columns)
-
-    # -- changes of counts ------------------------------------------------------------
-
-    def _boost(self, values: Array) -> None:
-        """Add boosts in place, (n, G); fixed topics get their words again."""
-        known = self.known
-        rows, columns = self.seen.rows_of(known.words)[:, None], known.columns
-        self._values[rows, columns] += values / self._scale
-        fixed = known.is_fixed
-        if fixed.any():
-            exact = known.boosts[:, fixed]
-            self._values[:, columns[fixed]] = 0.0
-            self._values[rows, columns[fixed]] = exact / self._scale
-
-    def decay(self, keep: float) -> None:
-        """Multiply the counts of documents by `keep` in place; boosts are kept."""
-        super().decay(keep)
-        self._own()
-        boosts = self.known.boosts
-        self._boost((1.0 - keep) * boosts)
-        sums, known = boosts.sum(axis=0), self.known
-        self.total[known.columns] += (1.0 - keep) * sums
-        self.total[known.columns[known.is_fixed]] = sums[known.is_fixed]
-        self.known = replace(known, fixed_stats=keep * known.fixed_stats)
-
-    def incremental_update(self, old: WordRows, new: WordRows) -> None:
-        """Subtract rows of some words, and add others of the same words, in place."""
-        change = sp.csr_array(new.values - old.values)
-        self.add(WordRows(new.words, change))
-        # Rounding errors of either sign are left: nothing is below its boost.
-        rows, known = self.seen.rows_of(new.words), self.known
-        least = np.zeros((len(rows), self._values.shape[1]))
-        _, boosted, here = np.intersect1d(known.words, new.words, return_indices=True)
-        least[here[:, None], known.columns] = known.boosts[boosted] / self._scale
-        self._values[rows] = np.maximum(self._values[rows], least)
-
-    def add(self, rows: WordRows, gain: float = 1.0, lowest: float = -np.inf) -> None:
-        """Add `gain` times the rows of some words in place.
-
-        Counts of fixed topics do not enter the table, but the sums `fixed_stats`. No
-        entry of others falls below `lowest`.
-        """
-        known, values = self.known, rows.values
-        fixed = known.columns[known.is_fixed]
-        if len(fixed):
-            topics = values.indices
-            place = np.full(self.shape[1], -1)
-            place[fixed] = np.flatnonzero(known.is_fixed)
-            at = np.flatnonzero(place[topics] >= 0)
-            word = np.repeat(rows.words, np.diff(values.indptr))[at]
-            parameters = known.parameters
-            logs = psi(parameters) - psi(parameters.sum(axis=0))
-            row, column = np.searchsorted(known.words, word), place[topics[at]]
-            result, n = known.fixed_stats.copy(), len(known.columns)
-            data = gain * values.data[at]
-            result[0] += np.bincount(column, data, n)
-            result[1] += np.bincount(column, data * logs[row, column], n)
-            self.known = replace(known, fixed_stats=result)
-            left = values.data.copy()
-            left[at] = 0.0
-            parts = (left, values.indices, values.indptr)
-            rows = WordRows(rows.words, sp.csr_array(parts, values.shape))
-        super().add(rows, gain, lowest)
-
-    def rebase(self, eta: float) -> None:
-        """Rewrite the boosts in place for a new eta; total priors are unchanged."""
-        known = replace(self.known, eta=eta)
-        if known.is_whole:
-            self._own()
-            more = known.boosts - self.known.boosts
-            self.known = known
-            self._boost(more)
-            self.total[known.columns] += more.sum(axis=0)
-            sums, fixed = known.boosts.sum(axis=0), known.is_fixed
-            self.total[known.columns[fixed]] = sums[fixed]
-        self.known = known
-
-    # -- changes of topics and words --------------------------------------------------
-
-    def drop(self, gone) -> None:
-        """Remove topics in place; the order of others is that of `remaining`."""
-        known, n_topics = self.known, len(self.total)
-        super().drop(gone)
-        self.known = known.taken(remaining(n_topics, gone))
-
-    def remade(self, values: Array, seen: SeenWords, kept: Ints) -> WordTopics:
-        """Return a table whose first topics are those of the columns `kept`."""
-        known = self.known.taken(kept).without_documents()
-        return KnownWordTopics(values, seen, known)
-
-    def emptied(self) -> WordTopics:
-        """Return a table of the same words and topics, with boosts alone."""
-        zeros = np.zeros((len(self.seen), len(self.total)))
-        return KnownWordTopics(zeros, self.seen, self.known.without_documents())
-
-    def widen(self, n_vocabulary: int) -> None:
-        """Append words to the vocabulary in place."""
-        n_before = self.shape[0]
-        super().widen(n_vocabulary)
-        known = self.known.widened(n_before, n_vocabulary)
-        if known.is_whole:
-            self._own()
-            self.seen = self.seen.with_words(known.words)
-            self._make_room()
-            self.known = known
-            new = known.boosts
-            new[: len(self.known.words) - (n_vocabulary - n_before)] = 0.0
-            self._boost(new)
-            self.total = self._values[:, : len(self.total)].sum(axis=0) * self._scale
-
-    def boost_words(self, words: Ints, values: Array) -> None:
-        """Boost further words in place, (n, G)."""
-        self._own()
-        self.seen = self.seen.with_words(words)
-        self._make_room()
-        rows = self.seen.rows_of(words)[:, None]
-        self._values[rows, self.known.columns] += values / self._scale
-        self.total[self.known.columns] += values.sum(axis=0)
-        self.known = self.known.boosted(words, values)
-
-    def frozen(self) -> Self:
-        """Return a copy-on-write view of the table; `total` is copied bit for bit."""
-        other = super().frozen()
-        other.known = self.known  # replaced, never changed
-        return other
+#: Of a table without known topics.
+NOTHING_KNOWN = TopicPriors(
+    columns=np.arange(0),
+    words=np.arange(0),
+    values=np.zeros((0, 0)),
+    is_fixed=np.zeros(0, dtype=bool),
+    is_whole=False,
+    eta=0.0,
+    fixed_stats=np.zeros((2, 0)),
+)
 
 
 def best_columns(

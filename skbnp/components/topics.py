@@ -10,9 +10,9 @@ from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import psi
+from scipy.special import gammaln, psi
 
-from skbnp.components.known_topics import KnownWordTopics
+from skbnp.components.known_topics import SMALLEST_SHARE
 from skbnp.components.statistics import (
     State,
     WordStats,
@@ -54,8 +54,7 @@ def log_marginal(topic_words: WordTopics, eta: float) -> Array:
     """logB(eta + S_k) - logB(eta) of each topic, (K,), in nats; reads all words."""
     growth, _ = topic_words.growth(eta)
     result = growth - log_growth(topic_words.shape[0] * eta, topic_words.total)
-    if isinstance(topic_words, KnownWordTopics):
-        result[topic_words.known.columns] = topic_words.known_log_marginals()
+    result[topic_words.known.columns] = known_terms(topic_words)[0]
     return result
 
 
@@ -65,9 +64,29 @@ def divergence(topic_words: WordTopics, eta: float) -> float:
     growth, moment = topic_words.growth(eta)
     expected = moment - total * psi(prior + total)
     result = expected - growth + log_growth(prior, total)
-    if isinstance(topic_words, KnownWordTopics):
-        result[topic_words.known.columns] = topic_words.known_divergences()
+    result[topic_words.known.columns] = known_terms(topic_words)[1]
     return float(result.sum())
+
+
+def known_terms(topic_words: WordTopics) -> Array:
+    """Log marginals and divergences, as above, of the known topics, (2, G), in nats.
+
+    Those of fixed topics are the log probability of their tokens, and zero.
+    """
+    known, seen = topic_words.known, topic_words.seen.words
+    terms = np.zeros((2, len(known)))
+    terms[0] = known.fixed_stats[1]
+    for place in np.flatnonzero(~known.is_fixed).tolist():
+        prior, posterior = np.full((2, topic_words.shape[0]), known.eta)
+        prior[known.words] = known.parameters[:, place]
+        posterior[seen] += topic_words.column(known.columns[place])
+        posterior = np.maximum(posterior, SMALLEST_SHARE**2 * known.eta)
+        growth = (gammaln(posterior) - gammaln(prior)).sum()
+        of_sum = gammaln(posterior.sum()) - gammaln(prior.sum())
+        expected = psi(posterior) - psi(posterior.sum())
+        divergence = ((posterior - prior) * expected).sum() - growth + of_sum
+        terms[:, place] = growth - of_sum, divergence
+    return terms
 
 
 def expected_log(topic_words: WordTopics, eta: float, rows: WordRows) -> Array:
@@ -102,12 +121,10 @@ def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
     over the pairs in use.
     """
     n_words = topic_words.shape[0]
-    is_known = isinstance(topic_words, KnownWordTopics)
-    others = ~topic_words.is_known if is_known else slice(None)
+    others = ~topic_words.is_known
     n_pairs, slope = 0, 0.0
     for part in topic_words.parts(CHUNK):
-        part = part[:, others]
-        part = part[part > 0.0]
+        part = part[(part > 0.0) & others]
         n_pairs += part.size
         slope += psi(eta + part).sum()
     if n_pairs == 0:
@@ -115,7 +132,7 @@ def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
     norm = (psi(n_words * eta + topic_words.total[others]) - psi(n_words * eta)).sum()
     learned = inverse_digamma(np.array([(slope - n_words * norm) / n_pairs]))[0]
     learned = float(np.clip(learned, LOWEST, HIGHEST))
-    if isinstance(topic_words, KnownWordTopics):
+    if not others.all():
         moved = topic_words.frozen()
         moved.rebase(learned)
         rise = log_marginal(moved, learned).sum() - log_marginal(topic_words, eta).sum()

@@ -12,7 +12,9 @@ from weakref import WeakSet
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import psi
 
+from skbnp.components.known_topics import NOTHING_KNOWN, TopicPriors, best_columns
 from skbnp.kernels._hdp_local import LANES, word_weights
 from skbnp.kernels._word_topics import add_rows, growth, mix_topics
 from skbnp.utils.arrays import column_sums, row_parts
@@ -177,11 +179,13 @@ class WordTopics:
     `values`, (n_rows, n_topics), are counts to start from: kept, not copied where
     the whole vocabulary is seen. `seen` are the words of the rows, None for the
     whole vocabulary, in its order. `total`, (n_topics,), are counts summed over the
-    vocabulary.
+    vocabulary. Topics that are `known` before any document have the boosts of their
+    words added, whose words are seen; fixed ones have these alone.
     """
 
     _values: Annotated[Array, Sized("n_rows", "width")]
     seen: SeenWords
+    known: TopicPriors  # replaced, never changed
     _scale: LeastAmount
     total: Annotated[Array, Sized("n_components")]
     #: Factors of the table, one after the other, before `scale`; of a copy.
@@ -189,13 +193,24 @@ class WordTopics:
     #: All that share the table, this one included; None if it is not shared.
     _sharing: WeakSet[Any] | None = None
 
-    def __init__(self, values: Array, seen: SeenWords | None = None):
+    def __init__(
+        self,
+        values: Array,
+        seen: SeenWords | None = None,
+        known: TopicPriors = NOTHING_KNOWN,
+    ):
         """Make a table of counts of the words seen, by default all."""
+        if len(known):
+            values = np.array(values, dtype=np.float64)
+            values[:, known.fixed] = 0.0
         self._values = np.ascontiguousarray(values)
         self.seen = SeenWords.all(len(values)) if seen is None else seen
-        self._scale = 1.0
+        self.known, self._scale = known, 1.0
         self.total = self._values.sum(axis=0)
-        self._make_room()
+        self._see(known.words)
+        if len(known):
+            self._boost(known.boosts)
+            self.total = self._values[:, : len(self.total)].sum(axis=0)
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is saved, with an unshared table."""
@@ -216,21 +231,6 @@ class WordTopics:
     def shape(self) -> tuple[int, int]:
         """Size of the vocabulary, number of topics."""
         return self.seen.n_vocabulary, len(self.total)
-
-    @property
-    def tokens(self) -> Array:
-        """Counts of documents alone, summed over the vocabulary, (n_topics,)."""
-        return self.total
-
-    @property
-    def is_known(self) -> Flags:
-        """Which topics are known before any document, (n_topics,)."""
-        return np.zeros(len(self.total), dtype=bool)
-
-    #: Which topics stay as they are, likewise.
-    is_fixed = is_known
-    #: Topic prior that the counts depend on; None if they depend on none.
-    table_prior: float | None = None
 
     @property
     def _seen_rows(self) -> Array:
@@ -351,16 +351,27 @@ class WordTopics:
 
     def incremental_update(self, old: WordRows, new: WordRows) -> None:
         """Subtract rows of some words, and add others of the same words, in place."""
-        # What was added and subtracted leaves rounding errors, of either sign.
-        change = sp.csr_array(new.values - old.values)
-        self.add(WordRows(new.words, change), lowest=0.0)
+        # What was added and subtracted leaves rounding errors, of either sign: nothing
+        # is below its boost.
+        known, change = self.known, sp.csr_array(new.values - old.values)
+        self.add(WordRows(new.words, change), lowest=-np.inf if len(known) else 0.0)
+        if len(known):
+            rows = self.seen.rows_of(new.words)
+            least = np.zeros((len(rows), self._values.shape[1]))
+            _, of, here = np.intersect1d(known.words, new.words, return_indices=True)
+            least[here[:, None], known.columns] = known.boosts[of] / self._scale
+            self._values[rows] = np.maximum(self._values[rows], least)
 
     def add(self, rows: WordRows, gain: float = 1.0, lowest: float = -np.inf) -> None:
-        """Add `gain` times the rows of some words in place; no entry below `lowest`."""
+        """Add `gain` times the rows of some words in place; no entry below `lowest`.
+
+        Counts of fixed topics do not enter the table, but the sums `fixed_stats`.
+        """
+        if len(self.known.fixed):
+            rows = self._fix(rows, gain)
         self._own()
         total, values = np.zeros_like(self.total), rows.values
-        self.seen = self.seen.with_words(rows.words)
-        self._make_room()
+        self._see(rows.words)
         add_rows(
             self._values,
             self.seen.rows_of(rows.words),
@@ -374,7 +385,7 @@ class WordTopics:
         self.total += gain * total
 
     def decay(self, keep: float) -> None:
-        """Multiply all counts by `keep` in place, by the lazy scale."""
+        """Multiply counts of documents by `keep` in place, by the lazy scale."""
         self._scale *= keep
         self.total = self.total * keep
         if keep == 0.0:
@@ -384,6 +395,11 @@ class WordTopics:
             self._scale = 1.0
         elif self._scale < SMALLEST_SCALE:
             self.apply_scale()
+        if len(self.known):
+            self._own()
+            self._boost_more(self.known.boosts, 1.0 - keep)
+            fixed_stats = keep * self.known.fixed_stats
+            self.known = replace(self.known, fixed_stats=fixed_stats)
 
     def apply_scale(self) -> None:
         """Multiply the scale into the array and recompute the totals, in place."""
@@ -391,6 +407,128 @@ class WordTopics:
         self._values *= self._scale
         self._scale = 1.0
         self.total = self._values[:, : len(self.total)].sum(axis=0)
+
+    # -- topics that are known before any document ------------------------------------
+
+    @property
+    def tokens(self) -> Array:
+        """Counts of documents alone, summed over the vocabulary, (n_topics,)."""
+        if not len(self.known):
+            return self.total
+        known, tokens = self.known, self.total.copy()
+        tokens[known.columns] -= known.boosts.sum(axis=0)
+        tokens[known.fixed] = known.fixed_stats[0, known.is_fixed]
+        return np.maximum(tokens, 0.0)
+
+    @property
+    def is_known(self) -> Flags:
+        """Whether topics are known before any document, (n_topics,)."""
+        return np.isin(np.arange(len(self.total)), self.known.columns)
+
+    @property
+    def is_fixed(self) -> Flags:
+        """Whether the words of topics are fixed, (n_topics,)."""
+        return np.isin(np.arange(len(self.total)), self.known.fixed)
+
+    @property
+    def follows_prior(self) -> Flags:
+        """Whether the priors of topics change with eta, (n_topics,)."""
+        return ~(self.is_known & self.known.is_whole)
+
+    @property
+    def table_prior(self) -> float | None:
+        """Topic prior that the counts depend on; None if they depend on none."""
+        return self.known.eta if self.known.is_whole else None
+
+    def priors(self) -> Array:
+        """Dirichlet parameters of the priors of all topics, (n_words, n_topics).
+
+        Of fixed topics, their words.
+        """
+        known = self.known
+        priors = np.full(self.shape, known.eta)
+        priors[known.words[:, None], known.columns] = known.parameters
+        self.put_given(priors)
+        return priors
+
+    def put_given(self, topics: Array) -> None:
+        """Write the words of fixed topics in place, columns of (n_words, n_topics)."""
+        known = self.known
+        topics[known.words[:, None], known.fixed] = known.values[:, known.is_fixed]
+
+    def best_columns(self) -> Ints:
+        """Columns of the topics that documents gave the words of known ones, (G,)."""
+        known = self.known
+        counts = self.rows(known.words)
+        counts[:, known.columns] -= known.boosts
+        smoothing = self.shape[0] * known.eta
+        return best_columns(known, counts, self.tokens, smoothing)
+
+    def give_priors(self, columns: Ints) -> None:
+        """Make other columns, (G,), those of the known topics, in place.
+
+        Documents keep their columns.
+        """
+        self._own()
+        known, boosts = self.known, self.known.boosts
+        moved = columns != known.columns
+        more = np.where(moved, boosts, 0.0)
+        rows = self.seen.rows_of(known.words)[:, None]
+        for sign, at in ((-1.0, known.columns[moved]), (1.0, columns[moved])):
+            self._values[rows, at] += sign * more[:, moved] / self._scale
+            self.total[at] += sign * more[:, moved].sum(axis=0)
+        self.known = replace(known, columns=columns)
+
+    def boost_words(self, words: Ints, values: Array) -> None:
+        """Boost further words in place, (n, G)."""
+        self._own()
+        self._see(words)
+        rows = self.seen.rows_of(words)[:, None]
+        self._values[rows, self.known.columns] += values / self._scale
+        self.total[self.known.columns] += values.sum(axis=0)
+        self.known = self.known.boosted(words, values)
+
+    def rebase(self, eta: float) -> None:
+        """Rewrite the boosts in place for a new eta; total priors are unchanged."""
+        before, self.known = self.known.boosts, replace(self.known, eta=eta)
+        if self.known.is_whole:
+            self._own()
+            self._boost_more(self.known.boosts - before)
+
+    def _boost_more(self, boosts: Array, factor: float = 1.0) -> None:
+        """Add a factor times boosts, (n, G), to counts and totals in place."""
+        known = self.known
+        self._boost(factor * boosts)
+        self.total[known.columns] += factor * boosts.sum(axis=0)
+        self.total[known.fixed] = known.boosts.sum(axis=0)[known.is_fixed]
+
+    def _boost(self, values: Array) -> None:
+        """Add boosts in place, (n, G); fixed topics get their words again."""
+        known = self.known
+        rows, fixed = self.seen.rows_of(known.words)[:, None], known.fixed
+        self._values[rows, known.columns] += values / self._scale
+        self._values[:, fixed] = 0.0
+        self._values[rows, fixed] = known.boosts[:, known.is_fixed] / self._scale
+
+    def _fix(self, rows: WordRows, gain: float) -> WordRows:
+        """Add counts of fixed topics to their sums; return the rows without them."""
+        known, values = self.known, rows.values
+        place = np.full(self.shape[1], -1)
+        place[known.fixed] = np.flatnonzero(known.is_fixed)
+        at = np.flatnonzero(place[values.indices] >= 0)
+        word = np.repeat(rows.words, np.diff(values.indptr))[at]
+        parameters = known.parameters
+        logs = psi(parameters) - psi(parameters.sum(axis=0))
+        row, column = np.searchsorted(known.words, word), place[values.indices[at]]
+        result, n = known.fixed_stats.copy(), len(known)
+        data = gain * values.data[at]
+        result[0] += np.bincount(column, data, n)
+        result[1] += np.bincount(column, data * logs[row, column], n)
+        self.known = replace(known, fixed_stats=result)
+        left = values.data.copy()
+        left[at] = 0.0
+        parts = (left, values.indices, values.indptr)
+        return WordRows(rows.words, sp.csr_array(parts, values.shape))
 
     # -- changes of topics, in place --------------------------------------------------
 
@@ -438,14 +576,18 @@ class WordTopics:
         for place, column in enumerate(order.tolist()):
             if place != column:
                 self._values[:, place] = self._values[:, column]
-        self.total = self.total[order]
+        self.total, self.known = self.total[order], self.known.taken(order)
         if self._values.shape[1] > (1.0 + 2.0 * RESERVE) * len(order):
             self.trim()
 
     # -- the table, and the copies that share it --------------------------------------
 
-    def _make_room(self) -> None:
-        """Enlarge the array so that each seen word, and all unseen, have a row."""
+    def _see(self, words: Ints) -> None:
+        """Enlarge the array so that each seen word, and all unseen, have a row.
+
+        `words` are seen, too.
+        """
+        self.seen = self.seen.with_words(words)
         n_rows, n_columns = self._values.shape
         needed = len(self.seen) + (self.seen.n_unseen > 0)
         if n_rows < needed:
@@ -499,22 +641,33 @@ class WordTopics:
 
     def emptied(self) -> "WordTopics":
         """Return an empty table of the same words and topics."""
-        return WordTopics(np.zeros((len(self.seen), len(self.total))), self.seen)
+        zeros = np.zeros((len(self.seen), len(self.total)))
+        return WordTopics(zeros, self.seen, self.known.without_documents())
 
     def remade(self, values: Array, seen: SeenWords, kept: Ints) -> "WordTopics":
         """Return a table whose first topics are those of the columns `kept`."""
-        return WordTopics(values, seen)
+        return WordTopics(values, seen, self.known.taken(kept).without_documents())
 
     def widen(self, n_vocabulary: int) -> None:
         """Append words to the vocabulary in place; topics have no counts of them."""
         self._own()
-        self.seen = replace(self.seen, n_vocabulary=n_vocabulary)
-        self._make_room()
+        n_before, self.seen = (
+            self.shape[0],
+            replace(self.seen, n_vocabulary=n_vocabulary),
+        )
+        known = self.known.widened(n_before, n_vocabulary)
+        self._see(known.words)
+        if known.is_whole:
+            self.known, new = known, known.boosts
+            new[known.words < n_before] = 0.0
+            self._boost(new)
+            self.total = self._values[:, : len(self.total)].sum(axis=0) * self._scale
 
     def frozen(self) -> Self:
         """Return a copy-on-write view of the table; `total` is copied bit for bit."""
         other = type(self).__new__(type(self))
         other._values, other.seen, other._scale = self._values, self.seen, 1.0
+        other.known = self.known
         other.total = self.total.copy()
         other._factors = (*self._factors, self._scale)
         if self._sharing is None:

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import multiply
 from skbnp.components.word_topics import SeenWords
 from skbnp.estimators._base import NUMBER
@@ -716,7 +715,7 @@ class HDP(VariationalTopicModel):
             if outliers is not None:
                 outliers = outliers.widened(len(vocabulary.names))
             posterior = replace(posterior, reservoir=reservoir, outliers=outliers)
-            if isinstance(posterior.global_stats.topic_words, KnownWordTopics):
+            if len(posterior.global_stats.topic_words.known):
                 posterior.trials = None  # of known topics without the new terms
         return posterior
 

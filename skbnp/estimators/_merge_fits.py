@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.topic_groups import merge_path
 from skbnp.components.word_topics import SeenWords, WordTopics
 from skbnp.estimators._base import ComponentEditsMixin, features_of
@@ -153,10 +152,7 @@ def _check_kinds(estimators: Sequence[Any]) -> None:
         check_is_fitted(estimator)
     if isinstance(estimators[0], HDP):
         families = {type(e._posterior.model) for e in estimators}
-        known = [
-            isinstance(e._posterior.global_stats.topic_words, KnownWordTopics)
-            for e in estimators
-        ]
+        known = [len(e._posterior.global_stats.topic_words.known) for e in estimators]
         if len(families) > 1:
             raise ValueError("estimators must be of one variational_family.")
     else:

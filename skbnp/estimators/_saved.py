@@ -14,7 +14,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from skbnp.components.known_topics import KnownWordTopics, TopicPriors
+from skbnp.components.known_topics import TopicPriors
 from skbnp.components.word_topics import SeenWords, WordTopics
 from skbnp.trees import Tree
 from skbnp.utils.ranges import LARGE, LARGE_SQUARE, MOST_IDS, MOST_STEPS, Sized, fits
@@ -178,7 +178,7 @@ def check_topic_words(table: Any, sizes: dict[str, int], eta: float) -> None:
     check_number("topic_words", n_rows, least=least, most=n_features)
     check_number("topic_words", width, least=max(n_topics, 1), most=np.inf)
     values, lowest = table._values[:n_seen], 0.0
-    if isinstance(table, KnownWordTopics):
+    if len(table.known):
         check_known_topics(table.known, n_topics, n_features, eta)
         lowest = -eta / table._scale
     if values.min(initial=0.0) < lowest or table._values[n_seen:].any():

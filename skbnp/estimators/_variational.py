@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.word_topics import SeenWords, WordTopics
 from skbnp.estimators import _base
 from skbnp.estimators._checkpoints import (
@@ -733,7 +732,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         if known is not None:
             ids[: known.n_topics] = known.order
             counts = corpus.word_counts() * (n_docs / max(corpus.n_docs, 1))
-            words = KnownWordTopics(topics, seen, known.known(counts))
+            words = WordTopics(topics, seen, known.known(counts))
         return self._posterior_class(
             model,
             state,
@@ -782,7 +781,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         global_stats = posterior.global_stats
         n_before, names = words.shape[0], vocabulary.names
         words.widen(len(names))
-        if isinstance(words, KnownWordTopics):
+        if len(words.known):
             scale = (self.total_samples or rows.shape[0]) / max(rows.shape[0], 1)
             counts = np.asarray(rows.sum(axis=0)).ravel() * scale
             ids = posterior.ids[words.known.columns]
@@ -848,7 +847,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         state, rows = posterior.state, posterior.rows
         words, names = posterior.global_stats.topic_words, dict[str, Any]()
         prior = state.topic_word_prior
-        if isinstance(words, KnownWordTopics):
+        if len(words.known):
             prior = np.ascontiguousarray(words.priors().T[rows])
             names = given_names(self, posterior.ids)
         return {
@@ -869,7 +868,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
     def _warn_of_components(self) -> None:
         """Warn if priors of seed words outweigh the documents of their topics."""
         words = self._posterior.global_stats.topic_words
-        if isinstance(words, KnownWordTopics) and not words.known.is_whole:
+        if len(words.known) and not words.known.is_whole:
             known, ids = words.known, self._posterior.ids
             boosts, tokens = known.boosts.sum(axis=0), words.tokens[known.columns]
             given = self.topic_word_prior, ids[known.columns]
@@ -921,8 +920,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         words = self._posterior.global_stats.topic_words
         topic_counts = words.dense()
         topic_counts += self._posterior.state.topic_word_prior
-        if isinstance(words, KnownWordTopics):
-            words.put_given(topic_counts)
+        words.put_given(topic_counts)
         return np.ascontiguousarray(topic_counts.T[self._posterior.rows])
 
     @property

@@ -19,7 +19,6 @@ from typing import (
 
 import numpy as np
 
-from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import StateT, StatsT
 from skbnp.components.word_topics import remaining
 from skbnp.inference.executor import commit
@@ -156,7 +155,7 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         """Update topics with other priors for a new topic prior, in place."""
         state: Any = self.state
         words = getattr(self.global_stats, "topic_words", None)
-        if isinstance(words, KnownWordTopics):
+        if words is not None:
             words.rebase(state.topic_word_prior)
 
     @commit()  # words change in place
@@ -167,7 +166,7 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         columns, (the other, the known one).
         """
         words = getattr(self.global_stats, "topic_words", None)
-        if not isinstance(words, KnownWordTopics):
+        if words is None:
             return []
         old, new = words.known.columns, words.best_columns()
         moved = old != new

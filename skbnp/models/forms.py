@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 import scipy.sparse as sp
 
-from skbnp.components.known_topics import KnownWordTopics, TopicPriors
+from skbnp.components.known_topics import TopicPriors
 from skbnp.components.tree_sticks import LevelPriors, TreeMoves
 from skbnp.components.word_topics import SeenWords, WordRows, WordTopics
 from skbnp.inference.engine import (
@@ -136,9 +136,8 @@ register("epoch-moves/1", EpochMoves, make=EpochMoves)
 register("lineage/1", Lineage)
 register("posterior/1", Posterior)
 register("seen-words/1", SeenWords)
-register("word-topics/1", WordTopics, state=WordTopics.__getstate__)
+register("word-topics/2", WordTopics, state=WordTopics.__getstate__)
 register("topic-priors/1", TopicPriors)
-register("known-word-topics/1", KnownWordTopics, state=KnownWordTopics.__getstate__)
 register("level-priors/1", LevelPriors)
 register("hdp-posterior/2", HDPPosterior)
 register("hdp-groups/1", Groups, make=Groups)

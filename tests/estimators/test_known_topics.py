@@ -12,8 +12,8 @@ from sklearn.base import clone
 
 from checks.long import daily
 from skbnp import HDP, GibbsHDP, KnownTopics, StickBreakingHDP
-from skbnp.components.known_topics import KnownWordTopics, TopicPriors
-from skbnp.components.word_topics import SeenWords
+from skbnp.components.known_topics import TopicPriors
+from skbnp.components.word_topics import SeenWords, WordTopics
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
 
@@ -113,7 +113,7 @@ def test_seed_words_find_the_whole_topic(random_state, monkeypatch):
     # Negative control: seeds that weigh more, and nothing joins their topics.
     heavy = KnownTopics(seeds, weight=1.0)
     own = lambda words: words.known.columns  # noqa: E731
-    monkeypatch.setattr(KnownWordTopics, "best_columns", own)
+    monkeypatch.setattr(WordTopics, "best_columns", own)
     hdp = HDP(20, topic_word_prior=heavy, random_state=random_state).fit(X)
     assert hdp.topic_weights_[0] < 0.5 / hdp.n_components_
 
@@ -180,9 +180,9 @@ def test_a_topic_that_has_some_words_of_another_one_leaves_it_alone():
     known = TopicPriors(
         np.array([0]), np.array(words), boosts, np.array([False]), False, 0.1, ZERO
     )
-    table = KnownWordTopics(counts, SeenWords.all(12), known)
+    table = WordTopics(counts, SeenWords.all(12), known)
     assert_array_equal(table.best_columns(), [0])
-    table = KnownWordTopics(counts[:, ::-1], SeenWords.all(12), known)
+    table = WordTopics(counts[:, ::-1], SeenWords.all(12), known)
     assert_array_equal(table.best_columns(), [1])
     before = table.tokens.copy()
     table.give_priors(np.array([1]))

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import psi
 
 from reference import hdp_direct as reference
-from skbnp.components.known_topics import KnownWordTopics, TopicPriors
+from skbnp.components.known_topics import TopicPriors
 from skbnp.components.topics import log_marginal, update_topic_prior
 from skbnp.components.word_topics import SeenWords, Weighting, WordRows, WordTopics
 from skbnp.inference.engine import Learner
@@ -450,7 +450,7 @@ def known_posterior(rng, n_words, kind):
     posterior = random_posterior(rng, 4, n_words)
     topics = posterior.global_stats.topic_words.dense()
     known = some_known(rng, n_words, posterior.state.topic_word_prior, kind)
-    words = KnownWordTopics(topics, SeenWords.all(n_words), known)
+    words = WordTopics(topics, SeenWords.all(n_words), known)
     posterior.global_stats = posterior.model.start(posterior.state, words)
     return posterior
 

@@ -21,7 +21,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.topics import word_norm
 from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.inference.executor import Executor
@@ -76,9 +75,7 @@ class MeanTopics:
 
     def under(self, eta: float) -> "MeanTopics":
         """Return the mean topics of the same counts under another topic prior."""
-        new: float | Array = eta
-        if isinstance(self.counts, KnownWordTopics):
-            new = np.where(self.counts.follows_prior, eta, self.eta)
+        new = np.where(self.counts.follows_prior, eta, self.eta)
         more = self.counts.shape[0] * (new - self.eta)
         return replace(self, eta=new, norm=self.norm + more)
 

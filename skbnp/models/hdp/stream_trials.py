@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import multiply
 from skbnp.inference.engine import RunningAverage, Steps
 from skbnp.inference.executor import Executor, commit
@@ -176,7 +175,7 @@ class StreamTrials(HeldOutTrials):
         if self.run is not self.model:
             for posterior in (self.posterior, self.model.posterior):
                 topic_words = posterior.global_stats.topic_words
-                if not isinstance(topic_words, KnownWordTopics):  # these follow priors
+                if not len(topic_words.known):  # these follow priors
                     shared.append(topic_words)
         local_step = self.model.learner.local_step
         self.attach(None)
