@@ -13,10 +13,10 @@ scikit-learn; nobody says which library they are from.
 # The tree
 # --------
 # The estimator has three levels, and begins, merges, splits and regroups branches by
-# itself. To be quick, every eighth docstring is learned from, the tree starts from
-# clusters of documents alone, and four passes are made at the most; with all docstrings
-# and the defaults it takes some minutes and finds a better tree. Each line below is a
-# node, with the share of documents that pass it and its most probable terms.
+# itself. To be quick, every eighth docstring is learned from, in four passes at the
+# most; with all docstrings and the defaults it takes some minutes and finds a better
+# tree. Each line below is a node, with the share of documents that pass it and its most
+# probable terms.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,7 +32,7 @@ vectorizer = CountVectorizer(
 )
 every = 8
 X = vectorizer.fit_transform(docs.data[::every])
-crp = NestedCRP(init="agglomerative", max_iter=4, random_state=0).fit(X)
+crp = NestedCRP(max_iter=4, random_state=0).fit(X)
 terms = vectorizer.get_feature_names_out()
 print(crp.tree_.to_text(top_terms(crp, terms, n=8)))
 

@@ -34,13 +34,12 @@ from skbnp.models.nested_crp.model import (
     TopicTree,
     path_globals,
 )
-from skbnp.models.nested_crp.moves import (
-    OnlineTreeEdits,
-    TreeEdits,
+from skbnp.models.nested_crp.moves import OnlineTreeEdits, TreeEdits
+from skbnp.models.nested_crp.start import (
     choose_start,
     start_posterior,
+    topics_of_paths,
 )
-from skbnp.models.nested_crp.start import topics_of_paths
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
@@ -92,16 +91,11 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
     local_family : {"conditional", "factorised"}, default="conditional"
         Whether the posterior of a document has levels for each path that it may take,
         q(c) q(theta, z | c), or the same for all, q(c) q(theta) q(z).
-    init : {"auto", "agglomerative", "gibbs", "sequential"} or fitted \
-            GibbsNestedCRP, default="auto"
-        Where the tree starts, by 1,500 random documents at most. "auto", "gibbs":
-        the collapsed sampler, 200 sweeps after its own start. "agglomerative": clusters
-        of documents, joined to groups; slow. "sequential": documents one by one. A
+    init : {"gibbs", "sequential"} or fitted GibbsNestedCRP, default="gibbs"
+        Where the tree starts, by 1,500 random documents at most. "gibbs": the collapsed
+        sampler, 200 sweeps after its own start. "sequential": documents one by one. A
         fitted sampler gives its sample with the highest log joint; wrap it in
         `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
-    init_n_leaves : int or None, default=None
-        Clusters of the agglomerative start, at most one per document. None is the
-        smaller of 4 sqrt(D / 2) and D / 10 for D documents.
     batch_size : int, default=256
         Documents of a batch or minibatch at most.
     learning_offset : float, default=1.0
@@ -220,10 +214,9 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
         "structure_moves": ["boolean", TreeMoves],
         "local_family": [StrOptions({"conditional", "factorised"})],
         "init": [
-            StrOptions({"auto", "agglomerative", "gibbs", "sequential"}),
+            StrOptions({"gibbs", "sequential"}),
             HasMethods(["decision_path"]),
         ],
-        "init_n_leaves": [NUMBER, None],
     }
 
     def __init__(
@@ -239,8 +232,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
         child_concentration_prior: Sequence[float] = (1.0, 1.0),
         structure_moves: bool | TreeMoves = True,
         local_family="conditional",
-        init: Any = "auto",
-        init_n_leaves=None,
+        init: Any = "gibbs",
         batch_size=256,
         learning_offset=1.0,
         learning_decay=0.6,
@@ -266,7 +258,6 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
         self.structure_moves = structure_moves
         self.local_family = local_family
         self.init = init
-        self.init_n_leaves = init_n_leaves
         self.batch_size = batch_size
         self.learning_offset = learning_offset
         self.learning_decay = learning_decay
@@ -339,9 +330,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
                 )
         return counts
 
-    def _begin(
-        self, posterior, counts, local_step, monitor, *, keep_best: bool
-    ) -> None:
+    def _begin(self, posterior, counts, local_step, monitor) -> None:
         """Choose the start of a posterior, in place, by some documents."""
         init = self.init
         if not isinstance(init, str):
@@ -353,16 +342,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
             words = topic_counts[:, seen.words].toarray()
             init = topics_of_paths(best.depth, words, best.doc_counts)
         counts = _compact(posterior, counts)
-        choose_start(
-            posterior,
-            counts,
-            local_step,
-            init=init,
-            n_leaves=self.init_n_leaves,
-            moves=self._moves(),
-            keep_best=keep_best,
-            reporter=monitor,
-        )
+        choose_start(posterior, counts, local_step, init, monitor)
 
     def _warn_if_not_converged(self, monitor) -> None:
         """Warn if the bound has not converged, or if all documents take one path."""
@@ -377,8 +357,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
         return posterior.n_steps == 0
 
     def _find_start(self, posterior, counts, executor, monitor) -> None:
-        local_step = self._local_step(executor)
-        self._begin(posterior, counts, local_step, monitor, keep_best=True)
+        self._begin(posterior, counts, self._local_step(executor), monitor)
 
     def _around(self, posterior, counts, executor):
         return super()._around(posterior, _compact(posterior, counts), executor)
@@ -408,7 +387,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
         """Learn a chunk of a stream by online updates, then try moves."""
         local_step = self._local_step(executor)
         if posterior.n_steps == 0:
-            self._begin(posterior, counts, local_step, monitor, keep_best=False)
+            self._begin(posterior, counts, local_step, monitor)
         counts = _compact(posterior, counts)
         schedule = self._stream_schedule(posterior, counts)
         self._online_learner(

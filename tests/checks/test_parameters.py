@@ -91,7 +91,6 @@ BAD = {
     "local_family": ["mean-field", "", None, 1, True],
     "loading_variance": [*_POSITIVE, "Auto", ""],
     "sparse_output": ["yes", 2, None, 0.5],
-    "init_n_leaves": [c for c in _COUNT if c is not None],
     "corpus_concentration_prior": _NO_PAIR,
     "doc_concentration_prior": _NO_PAIR,
     "batch_size": _COUNT,

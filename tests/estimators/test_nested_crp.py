@@ -82,10 +82,8 @@ def copy_of(model):
 def test_documents_of_a_planted_tree_end_with_their_like(method, corpus, docs, sampler):
     settings = QUICK | {"init": sampler, "max_iter": 6}
     if method == "batch":
-        settings |= {"init": "agglomerative", "structure_moves": False}
-    crp = NestedCRP(
-        init_n_leaves=12, learning_method=method, batch_size=45, **settings
-    ).fit(docs)
+        settings |= {"init": "gibbs", "structure_moves": False}
+    crp = NestedCRP(learning_method=method, batch_size=45, **settings).fit(docs)
     assert adjusted_rand_score(corpus.target[:90], crp.apply(docs)) > 0.7
     group = crp.decision_path(docs).toarray()[:, crp.tree_.depth == 1].argmax(axis=1)
     assert adjusted_rand_score(corpus.path[:90, 1], group) > 0.3

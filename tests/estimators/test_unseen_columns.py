@@ -147,7 +147,7 @@ TREES = {
     "batch": {},
     "memoized": {"learning_method": "memoized", "batch_size": 40},
     "learned": {"learn_priors": True},
-    "online": {"learning_method": "online", "init": "agglomerative"},
+    "online": {"learning_method": "online"},
 }
 
 

@@ -161,7 +161,6 @@ def test_a_reminder_is_shown_after_silence_alone(clock, caplog):
 
 LONG_WORK = {
     "pass": (HDP(5, max_iter=1, batch_size=10), "update"),
-    "clusters": (NestedCRP(init="agglomerative", max_iter=1), "start: "),
     "sampler": (NestedCRP(init="gibbs", max_iter=1), "start by sampling"),
     "documents": (NestedCRP(init="sequential", max_iter=1), "of 12 documents"),
     "moves": (NestedCRP(init="sequential", max_iter=1), "tries moves"),

@@ -19,12 +19,8 @@ from skbnp.inference.protocols import LocalStop
 from skbnp.models.nested_crp import moves as tree_edits
 from skbnp.models.nested_crp.local import PathCache, PathLocalStep, TreeCorpus
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
-from skbnp.models.nested_crp.moves import (
-    TIDY_COST,
-    TreeEdits,
-    kinds_of,
-    start_posterior,
-)
+from skbnp.models.nested_crp.moves import TIDY_COST, TreeEdits, kinds_of
+from skbnp.models.nested_crp.start import start_posterior
 from skbnp.trees import Tree
 
 PRIORS = LevelPriors(1.0, np.full(3, 4.0), np.full(3, 0.1))

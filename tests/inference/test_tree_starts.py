@@ -1,22 +1,22 @@
-"""Where trees start: clusters, a sampler, document by document, and which is best."""
+"""Where trees start: a sampler, document by document, given topics."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skbnp.components.tree_sticks import LevelPriors, TreeMoves
+from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
-from skbnp.models.nested_crp import moves as tree_choice
+from skbnp.models.nested_crp import start as starts
 from skbnp.models.nested_crp.local import PathLocalStep, sum_documents
 from skbnp.models.nested_crp.model import NestedModel, TopicTree, elbo_terms
-from skbnp.models.nested_crp.moves import Race, choose_start, start_posterior
+from skbnp.models.nested_crp.moves import excess
 from skbnp.models.nested_crp.start import (
-    by_clusters,
     by_gibbs,
-    excess,
+    choose_start,
     one_by_one,
+    start_posterior,
     topics_of_paths,
 )
 from skbnp.models.nested_crp_walks import NestedPriors
@@ -64,10 +64,6 @@ def is_finer(left, right):
     return len(pairs) == len(set(left.tolist()))
 
 
-def same_partition(left, right):
-    return is_finer(left, right) and is_finer(right, left)
-
-
 def check_start(topics, X, n_levels=3):
     """Documents end at the last level, and their words are somewhere on the tree."""
     topics.tree.check()
@@ -76,40 +72,6 @@ def check_start(topics, X, n_levels=3):
     assert_allclose(topics.stub_masses.sum(), X.shape[0], rtol=1e-12)
     assert (topics.stub_masses[~leaves] == 0.0).all()
     assert_allclose(topics.word_counts.sum(axis=0), X.sum(axis=0), rtol=1e-9)
-
-
-# Clusters -----------------------------------------------------------------------------
-
-
-def test_clusters_stand_where_they_were_planted(seed):
-    rng = np.random.default_rng(seed)
-    X, group, leaf = planted(rng)
-    (topics,) = by_clusters(X, leaf, MODEL, local_step(), [3])
-    check_start(topics, X)
-    tree = topics.tree
-    assert np.bincount(tree.depth).tolist() == [1, 3, 6]
-    assert_allclose(topics.stub_masses[tree.leaves], 10.0)
-    ends = ends_of(topics, X)
-    assert same_partition(ends, leaf)
-    assert same_partition(tree.parent[ends], group)
-    # Words are where they belong: those of the root, at the root.
-    share = topics.word_counts[0] / topics.word_counts[0].sum()
-    assert share[:BLOCK].sum() > 0.95
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("n_levels", [1, 2, 4, 6])
-def test_clusters_make_trees_of_any_depth(n_levels, seed):
-    rng = np.random.default_rng(seed)
-    X, _, leaf = planted(rng)
-    priors = LevelPriors(1.0, np.full(n_levels, 4.0), np.full(n_levels, 0.1))
-    model = NestedModel(priors)
-    trees = list(by_clusters(X, leaf, model, local_step(), [2, 3]))
-    assert len(trees) == (1 if n_levels < 3 else 2)
-    for topics in trees:
-        check_start(topics, X, n_levels)
-        if n_levels > 1:
-            assert same_partition(ends_of(topics, X, model), leaf)
 
 
 def test_excess_weighs_words_by_how_much_more_frequent_they_are(seed):
@@ -121,7 +83,6 @@ def test_excess_weighs_words_by_how_much_more_frequent_they_are(seed):
     for word, count in enumerate(counts):
         ratio = (count / counts.sum()) / (above[word] / above.sum())
         assert_allclose(got[word], count / 3 * min(ratio, 5.0), rtol=1e-12)
-    assert_allclose(excess(counts, None), counts / 3, rtol=1e-15)
     assert_array_equal(excess(np.zeros(3), np.zeros(3)), np.zeros(3))
     # At most five times.
     rare = excess(np.array([0.0, 9.0]), np.array([999.0, 9.0]))
@@ -156,24 +117,16 @@ def test_documents_one_by_one_open_branches_for_their_like(seed):
     assert bound_of(topics, X) > bound_of(alone, X) + 100.0
 
 
-# Which is best ------------------------------------------------------------------------
+# Posteriors at the start --------------------------------------------------------------
 
 
 def root(X):
     return TopicTree(Tree(), np.zeros((1, X.shape[1])), np.zeros(1))
 
 
-def chosen(X, init, *, n_leaves=None, moves=None, limit=np.inf, model=MODEL):
-    posterior = start_posterior(model, root(X), 0, limit)
-    choose_start(
-        posterior,
-        X,
-        local_step(),
-        init=init,
-        n_leaves=n_leaves,
-        moves=moves,
-        keep_best=False,
-    )
+def chosen(X, init):
+    posterior = start_posterior(MODEL, root(X), 0)
+    choose_start(posterior, X, local_step(), init)
     return posterior
 
 
@@ -189,55 +142,15 @@ def check_chosen(posterior, n_docs):
     assert posterior.n_steps == 0
 
 
-@pytest.mark.parametrize(
-    ("init", "moves"),
-    [
-        pytest.param(
-            "auto", TreeMoves(max_tries=1, max_rounds=1), marks=pytest.mark.long
-        ),
-        ("agglomerative", None),
-        ("gibbs", None),
-        ("sequential", None),
-    ],
-)
-def test_each_start_is_named_afresh_and_holds_all_documents(init, moves, seed):
+@pytest.mark.parametrize("init", ["gibbs", "sequential"])
+def test_each_start_is_named_afresh_and_holds_all_documents(init, seed):
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng, n_docs=24)
-    check_chosen(chosen(X, init, moves=moves), 24)
-
-
-@pytest.mark.long
-def test_leaves_are_grouped_afresh_where_that_is_better(seed):
-    rng = np.random.default_rng(seed)
-    X, group, leaf = planted(rng)
-    moves = TreeMoves(max_tries=1, max_rounds=1, split=False, reattach=False)
-    race = Race(start_posterior(MODEL, root(X), 0), X, local_step())
-
-    def learned(groups):
-        """A tree of the leaves in these groups."""
-        above = [int(groups[leaf == k][0]) for k in range(6)]
-        tree = Tree.from_parents([-1, 0, 0, 0, *(1 + k for k in above)])
-        counts = np.zeros((len(tree), X.shape[1]))
-        masses = np.zeros(len(tree))
-        at = tree.positions(4 + leaf)
-        np.add.at(counts, at, X.toarray())
-        np.add.at(masses, at, 1.0)
-        topics = TopicTree(tree, tree.accumulate(counts) / 3.0, masses)
-        return race.enter(topics, None)
-
-    good, bad = learned(group), learned((leaf + 1) // 2 % 3)
-    assert good.bound > bad.bound + 10.0
-    for one in (good, bad):
-        result = race._regrouped(one, moves)
-        assert result.bound >= good.bound
-        topics = result.posterior.state
-        ends = ends_of(topics, X)
-        assert same_partition(ends, leaf)
-        assert same_partition(topics.tree.parent[ends], group)
+    check_chosen(chosen(X, init), 24)
 
 
 def test_given_topics_are_taken_as_they_are(seed, monkeypatch):
-    monkeypatch.setattr(tree_choice, "MOST_DOCS", 20)
+    monkeypatch.setattr(starts, "MOST_DOCS", 20)
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng)
     words = rng.gamma(1.0, size=(3, X.shape[1]))
@@ -249,6 +162,6 @@ def test_given_topics_are_taken_as_they_are(seed, monkeypatch):
 
 def test_no_documents_leave_the_root():
     X = sp.csr_array((0, 4))
-    posterior = chosen(X, "auto")
+    posterior = chosen(X, "gibbs")
     assert_array_equal(posterior.ids, [0])
     assert len(posterior.lineage) == 1

@@ -122,7 +122,7 @@ def blocks(shape: tuple[int, ...]) -> list[slice]:
 
 
 #: Part of sum |t|^2 below which the residual is rounding error.
-ROUNDING = 1e-13
+LEAST_RESIDUAL = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +293,7 @@ class Equations:
         gram = means @ means.T
         fitted = np.vdot(self.left, gram) - 2.0 * np.vdot(self.right, means)
         spread = np.diag(self.left) @ variances + loading_variance * self.unknown
-        fit = max(self.square + float(fitted), ROUNDING * self.square)
+        fit = max(self.square + float(fitted), LEAST_RESIDUAL * self.square)
         return fit + n_features * float(spread)
 
 

@@ -1,118 +1,110 @@
-"""Starts of a nested CRP: clusters of documents, a sampler, or one by one."""
+"""Starts of a nested CRP: a sampler, or documents one by one."""
 
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.tree_sticks import LevelPriors, stub_nodes
+from skbnp.components.tree_sticks import LevelPriors
+from skbnp.inference.executor import commit
 from skbnp.inference.monitor import SILENT, Reporter
+from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.models.nested_crp.local import PathLocalStep, update_paths
 from skbnp.models.nested_crp.model import (
     NestedModel,
-    PathGlobals,
     PathStats,
     TopicTree,
     path_globals,
     score_branches,
     update_globals,
 )
-from skbnp.models.nested_crp_walks import NestedPriors, level_sizes, start_walks
+from skbnp.models.nested_crp_walks import NestedPriors, start_walks
 from skbnp.rows.batch import Tokens
 from skbnp.trees import Tree
-from skbnp.utils.arrays import members
-from skbnp.utils.clusters import ward_cuts
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.random import Purpose, some_rows, stream
+from skbnp.utils.typing import Ints
 
-#: Rounds in which documents stay in their clusters.
-CLAMPED_ROUNDS = 15
-#: A topic starts with a third of the words of its documents, weighed by how much more
-#: frequent they are than above, at most that many times.
-SHARE, MOST_EXCESS = 1.0 / 3.0, 5.0
+#: Documents that a start is made from, at most.
+MOST_DOCS = 1500
 #: Tokens that the sampler visits; of larger corpora, a part of each count.
 MOST_TOKENS = 5e5
 #: Sweeps of the sampler from its start.
 N_SWEEPS = 200
 
 
-def excess(counts: Array, above: Array | None) -> Array:
-    """Words that a node's topic starts with, given those of documents and parent."""
-    if above is None:
-        return SHARE * counts
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (counts / counts.sum()) / (above / above.sum())
-    return SHARE * counts * np.minimum(np.nan_to_num(ratio), MOST_EXCESS)
+def start_posterior(
+    model: NestedModel, topics: TopicTree, seed_entropy: int, max_nodes: float = np.inf
+) -> Posterior:
+    """Return a posterior of given topics, with at most `max_nodes` nodes."""
+    stats = PathStats.of_topics(topics, model.priors.n_levels)
+    old, kept = topics.tree, _lightened(topics, max_nodes)
+    tree = Tree(np.arange(len(kept)), kept.depth)
+    stats = stats.reindex_to(old, kept)
+    return Posterior(
+        model,
+        stats.globals_on(tree),
+        stats,
+        tree.ids,
+        [Lineage(0, "init", (), tuple(tree.ids.tolist()))],
+        seed_entropy=seed_entropy,
+        max_components=max_nodes,
+    )
 
 
-def by_clusters(
+def _lightened(topics: TopicTree, max_nodes: float) -> Tree:
+    """Remove the lightest leaves of topics until at most `max_nodes` nodes are left."""
+    tree, masses = topics.tree, topics.stub_masses
+    while len(tree) > max_nodes:
+        at = topics.tree.positions(tree.ids[tree.leaves])
+        lightest = int(topics.tree.ids[at[np.argmin(masses[at])]])
+        tree = tree.remove(lightest)
+    return tree
+
+
+def choose_start(
+    posterior: Posterior,
     X: sp.csr_array,
-    label: NDArray,
-    model: NestedModel,
     local_step: PathLocalStep,
-    n_groups: list[int],
-) -> Iterator[TopicTree]:
-    """Yield trees of clusters of documents, one for each number of groups.
-
-    Leaves are the clusters, numbered without gaps; groups of them are cut from Ward's
-    tree.
-    """
-    n_levels, n_leaves = model.priors.n_levels, int(label.max()) + 1
-    pooled = (members(label, n_leaves) @ X).toarray()
-    masses_of, groups = np.bincount(label), [X[label == k] for k in range(n_leaves)]
-
-    def clamped(tree: Tree, leaf: Ints) -> TopicTree:
-        """Fit topics of a tree to documents whose leaves are fixed."""
-        counts = np.zeros((len(tree), X.shape[1]))
-        masses = np.zeros(len(tree))
-        np.add.at(counts, leaf, pooled)
-        np.add.at(masses, leaf, masses_of)
-        counts = tree.accumulate(counts)
-        above = [None, *counts[tree.parent[1:]]]
-        words = np.array([excess(*both) for both in zip(counts, above, strict=True)])
-        topics = TopicTree(tree, words, masses)
-        nodes, depth = stub_nodes(tree, n_levels), np.arange(n_levels)
-        for _ in range(CLAMPED_ROUNDS):
-            total = PathStats.zero(len(tree), X.shape[1], n_levels)
-            for at, rows in zip(leaf, groups, strict=True):
-                path = PathGlobals(
-                    topics.word_counts[nodes[at]],
-                    depth,
-                    depth[None].astype(np.int32),
-                    np.zeros(1),
-                    model.priors.level_prior,
-                    model.priors.topic_prior,
-                    is_mean=False,
-                    n_unseen=model.priors.n_unseen,
-                )
-                result = update_paths(path, rows, local_step.stop, local_step.executor)
-                result = result.renamed(np.full(len(result.stubs), at))
-                total = result.add_to(total, rows, nodes)
-            topics = total.globals_on(tree)
-        return update_globals(tree, total)[0]
-
-    if n_levels < 3:
-        n_groups = n_groups[:1]
-    done = set()
-    for n in n_groups:
-        sizes = level_sizes([1], min(n, n_leaves), n_levels, n_leaves)
-        if tuple(sizes) in done:
-            continue
-        done.add(tuple(sizes))
-        yield clamped(*_tree_of(ward_cuts(pooled, sizes)))
+    init: Literal["gibbs", "sequential"] | TopicTree,
+    reporter: Reporter = SILENT,
+) -> None:
+    """Set the globals in place to given topics, or to a tree of some documents."""
+    n_docs = X.shape[0]
+    if n_docs == 0:
+        return
+    if isinstance(init, TopicTree):
+        _begin_with(posterior, init, 1.0)
+        return
+    rng, model = stream(posterior.seed_entropy, Purpose.START), posterior.model
+    X = X[some_rows(np.arange(n_docs), rng, MOST_DOCS)]
+    reporter.report(f"start: learns a tree of {X.shape[0]} of {n_docs} documents")
+    if init == "sequential":
+        topics = one_by_one(X, model, local_step, rng, reporter)
+    else:
+        learned = NestedPriors(
+            model.learn_concentration,
+            model.learn_topic_prior,
+            model.concentration,
+            model.topic,
+            learn_level_prior=model.learn_concentration,
+        )
+        topics, priors = by_gibbs(X, model.priors, learned, rng, reporter)
+        if model.learn_concentration:
+            priors = replace(priors, seen=model.priors.seen)
+            posterior.model = replace(model, priors=priors)
+    _begin_with(posterior, topics, n_docs / X.shape[0])
 
 
-def _tree_of(cuts: NDArray) -> tuple[Tree, Ints]:
-    """Return the tree of nested partitions (n_leaves, n_levels), and its leaves."""
-    parent, first, above = [-1], 0, np.zeros(len(cuts), dtype=np.intp)
-    for level in range(1, cuts.shape[1]):
-        _, start, at = np.unique(cuts[:, level], return_index=True, return_inverse=True)
-        first = len(parent)
-        parent.extend(above[start].tolist())
-        above = first + at
-    tree = Tree.from_parents(parent)
-    return tree, tree.positions(above)
+def _begin_with(posterior: Posterior, topics: TopicTree, scale: float) -> None:
+    """Replace globals, ids and lineage in place by topics times `scale`."""
+    words, masses = scale * topics.word_counts, scale * topics.stub_masses
+    topics, limit = TopicTree(topics.tree, words, masses), posterior.max_components
+    start = start_posterior(posterior.model, topics, posterior.seed_entropy, limit)
+    with commit():
+        posterior.replace_globals(start.state, start.global_stats)
+        posterior.lineage = start.lineage
 
 
 def by_gibbs(
