@@ -72,9 +72,8 @@ from skbnp.models.hdp.model import (
 from skbnp.models.hdp.moves import PrintedMoves, SplitMerge
 from skbnp.models.hdp.posterior import (
     SCORED,
-    CollapsedCache,
     HDPPosterior,
-    MeanFieldCache,
+    PartCache,
     Reservoir,
     has_doubled,
 )
@@ -994,8 +993,8 @@ class HDP(VariationalTopicModel):
         if self.learning_method == "online":
             return engine.RunningAverage(documents)
         if self._plan.is_collapsed:
-            return CollapsedCache(document_weights=documents)
-        return MeanFieldCache(max(warm_up, 1))
+            return PartCache(document_weights=documents)
+        return PartCache(max(warm_up, 1))
 
     def _trial_learner(self, posterior, held_out, local_step, goes_on) -> Learner:
         """Return the learner of the documents that are not held out."""

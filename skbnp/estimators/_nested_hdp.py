@@ -34,7 +34,7 @@ from skbnp.inference.protocols import (
 from skbnp.inference.trials import adopt
 from skbnp.models.hdp.burstiness import NO_BURSTINESS
 from skbnp.models.hdp.fold_in import fold_in_posterior
-from skbnp.models.hdp.posterior import CollapsedCache, has_doubled
+from skbnp.models.hdp.posterior import PartCache, has_doubled
 from skbnp.models.nested_hdp import (
     MixedTree,
     NestedHDPModel,
@@ -479,7 +479,7 @@ class NestedHDP(CountModel):
         cache = (
             RunningAverage(weights)
             if is_online
-            else CollapsedCache(document_weights=weights)
+            else PartCache(document_weights=weights)
         )
         return Learner(
             posterior,

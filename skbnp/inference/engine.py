@@ -25,7 +25,6 @@ from skbnp.inference.protocols import (
     Round,
     Schedule,
     StatisticsCache,
-    Summed,
 )
 from skbnp.utils.typing import Array, Ints
 
@@ -224,7 +223,7 @@ def learn(
     return False
 
 
-# Statistics caches of flat models: running averages, or memoized sums of parts.
+# Caches of running averages.
 
 
 class DocumentCache:
@@ -245,9 +244,6 @@ class DocumentCache:
         """Return an independent copy."""
         return deepcopy(self)
 
-
-LocalResultT = TypeVar("LocalResultT", bound=LocalResult)
-MemoT = TypeVar("MemoT", bound=Summed)
 
 NOTHING = DocumentCache()
 
@@ -336,68 +332,6 @@ class RunningAverage(StatisticsCache):
     def end_pass(self, posterior: Posterior) -> None:
         """Learn the hyperparameters, in place."""
         learn_priors(posterior)
-
-
-@dataclass(eq=False, repr=False)
-class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
-    """Base of memoized caches: new statistics of a part replace its old ones.
-
-    Passes before any statistics are cached are those of online learning.
-
-    Parameters
-    ----------
-    n_forgetful : int
-        Passes that begin without cached statistics, at least one.
-    n_passes : int
-        Passes made.
-    memos : list
-        One of each part, with its statistics `stats`; replaced, never changed in place.
-    """
-
-    n_forgetful: int = 1
-    n_passes: int = 0
-    memos: list[MemoT] = field(default_factory=list)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the statistics of every part are cached."""
-        return self.n_passes >= self.n_forgetful
-
-    @abstractmethod
-    def _memo(self, results: LocalResultT) -> MemoT:
-        """Return the cached statistics of a part."""
-
-    @abstractmethod
-    def _recompute_sums(self, posterior: Posterior) -> None:
-        """Set totals to the sum of cached statistics, free of rounding errors."""
-
-    def stochastic_update(
-        self, posterior: Posterior, round: Round, change: Sequence[LocalResultT]
-    ) -> None:
-        """Replace statistics of parts in the totals and the cache in place.
-
-        In the first passes, before all parts are cached, take a stochastic step
-        instead.
-        """
-        if not self.is_complete:
-            blend(posterior, round, change)
-        for part, result in zip(round.parts, change, strict=True):
-            memo = self._memo(result)
-            if self.is_complete:
-                incremental_update(
-                    posterior, self.memos[part.number].stats, result.stats
-                )
-                self.memos[part.number] = memo
-            elif self.n_passes + 1 == self.n_forgetful:
-                self.memos.append(memo)
-
-    def end_pass(self, posterior: Posterior) -> None:
-        """Recompute the totals once all parts are cached, and learn priors."""
-        self.n_passes += 1
-        if self.is_complete:
-            self._recompute_sums(posterior)
-            posterior.init_fraction = 0.0  # nothing is left of the start
-            learn_priors(posterior)
 
 
 def blend(posterior: Posterior, round: Round, results: Sequence[LocalResult]) -> None:

@@ -236,16 +236,12 @@ LocalResults = Sequence[Any]
 BlockHook = Callable[..., object]
 
 
-class Summed(Protocol):
-    """Protocol: statistics that totals add."""
+class LocalResult(Protocol):
+    """Protocol: statistics of the documents of a part, given the globals."""
 
     @property
     def stats(self) -> Stats:
         """Sums over the documents."""
-
-
-class LocalResult(Summed, Protocol):
-    """Protocol: statistics of the documents of a part, given the globals."""
 
     @property
     def cache(self) -> object:

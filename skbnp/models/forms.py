@@ -66,15 +66,13 @@ from skbnp.models.hdp.model import (
 )
 from skbnp.models.hdp.moves import PrintedMoves, SplitMerge
 from skbnp.models.hdp.posterior import (
-    CollapsedCache,
     HDPPosterior,
-    MeanFieldCache,
     Outliers,
+    PartCache,
     Proposal,
     Reservoir,
 )
-from skbnp.models.hdp.posterior import Memo as MeanFieldMemo
-from skbnp.models.hdp.posterior import Statistics as CollapsedMemo
+from skbnp.models.hdp.posterior import Memo as PartMemo
 from skbnp.models.hdp.shards import (
     Block,
     BlockDocumentWeights,
@@ -209,12 +207,8 @@ register("document-starts/1", DocumentStarts)
 register("hdp-tables/1", Tables)
 register("running-average/1", RunningAverage)
 register("word-rows/1", WordRows)
-register("hdp-collapsed-cache/1", CollapsedCache)
-register(
-    "hdp-collapsed-part/1", CollapsedMemo, types={"stats": CollapsedStats | NestedStats}
-)
-register("hdp-mean-field-cache/1", MeanFieldCache)
-register("hdp-mean-field-part/1", MeanFieldMemo)
+register("part-cache/1", PartCache)
+register("part-statistics/1", PartMemo)
 register("path-cache/1", PathCache)
 register("path-assignments/1", DocPaths)
 register("component-cache/1", RowCache)

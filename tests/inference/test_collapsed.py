@@ -27,7 +27,7 @@ from skbnp.models.hdp.births import EndUnused
 from skbnp.models.hdp.local import CollapsedStep
 from skbnp.models.hdp.model import CollapsedHDP, HDPState
 from skbnp.models.hdp.moves import SplitMerge
-from skbnp.models.hdp.posterior import CollapsedCache, HDPPosterior, resummed
+from skbnp.models.hdp.posterior import HDPPosterior, PartCache, resummed
 
 STOP = LocalStop(100, 1e-3)
 LOCAL_STEP = DocumentLocalStep(STOP, Executor(1), CollapsedStep)
@@ -67,7 +67,7 @@ def edits(moves):
 def incremental(X, rounds=None, *, moves=None, n_topics=6):
     local_step, rounds = LOCAL_STEP, rounds or schedule()
     memory, corpus = (
-        CollapsedCache(document_weights=DocumentWeights(X.shape[0])),
+        PartCache(document_weights=DocumentWeights(X.shape[0])),
         Corpus(X),
     )
     one = start(X, n_topics)

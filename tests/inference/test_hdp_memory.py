@@ -27,7 +27,7 @@ from skbnp.models.hdp.births import EndUnused
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.models.hdp.moves import SplitMerge
-from skbnp.models.hdp.posterior import HDPPosterior, MeanFieldCache, refreshed, resummed
+from skbnp.models.hdp.posterior import HDPPosterior, PartCache, refreshed, resummed
 
 #: Topics end that no document uses.
 MOVES = SplitMerge(prune_tokens=1e-9)
@@ -152,7 +152,7 @@ def learner(
         Corpus(X),
         schedule,
         recorder,
-        MeanFieldCache(max(warm_up, 1)),
+        PartCache(max(warm_up, 1)),
         NO_MOVES if moves is None else EndUnused(moves),
         warm_up=warm_up * n_docs,
     )

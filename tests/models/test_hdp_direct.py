@@ -33,7 +33,7 @@ from skbnp.models.hdp.model import (
     update_doc_concentration,
     update_weights,
 )
-from skbnp.models.hdp.posterior import HDPPosterior, MeanFieldCache
+from skbnp.models.hdp.posterior import HDPPosterior, PartCache
 from skbnp.rows.batch import Batch
 
 EXACT = LocalStop(max_iter=50, tol=1e-9)
@@ -199,7 +199,7 @@ def ascent(rng, learn, n_passes=8):
     corpus = Corpus(sp.csr_array(counts))
     local_step = DocumentLocalStep(EXACT, Executor(1), DocumentStep)
     schedule = BatchSchedule.of_rows(corpus.n_docs)
-    learner = Learner(posterior, corpus, schedule, local_step, MeanFieldCache())
+    learner = Learner(posterior, corpus, schedule, local_step, PartCache())
     trace = []
     for _ in range(n_passes):
         learner.one_pass(discarding())

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import itemgetter
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,11 +11,16 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import WordStats
 from skbnp.components.word_topics import WordRows, WordTopics, remaining
-from skbnp.inference.engine import DocumentWeights, Remembered
+from skbnp.inference.engine import (
+    DocumentWeights,
+    blend,
+    incremental_update,
+    learn_priors,
+)
 from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
-from skbnp.inference.protocols import Collected, Part
+from skbnp.inference.protocols import Collected, Part, Round, StatisticsCache
 from skbnp.models.hdp.groups import Groups
 from skbnp.models.hdp.held_out import HeldOut, n_judges, split
 from skbnp.models.hdp.model import (
@@ -23,7 +28,6 @@ from skbnp.models.hdp.model import (
     HDPModel,
     HDPState,
     HDPStats,
-    TopicStatsT,
 )
 from skbnp.utils.arrays import with_columns
 from skbnp.utils.matching import most_similar
@@ -47,45 +51,32 @@ class Memo:
     replaced, never changed, so that a copy of a list of memos is a copy of the state.
     """
 
-    stats: HDPStats[WordRows]
-    doc_topic: sp.csr_array  # (n_docs, K) N
-    n_tokens: Array  # (n_docs,)
+    stats: WordStats[WordRows]
+    doc_topic: sp.csr_array | None = None  # (n_docs, K) N; None if collapsed
+    n_tokens: Array = field(default_factory=lambda: np.zeros(0))  # (n_docs,)
 
     def merged(self, pairs: Pairs, losses: Array) -> "Memo":
         """Add topics of pairs (source, target); subtract their `losses` of entropy."""
         sources, targets = np.transpose(pairs)
-        entropy = self.stats.entropy.copy()
+        stats: Any = self.stats
+        entropy = stats.entropy.copy()
         entropy[targets] += entropy[sources] - losses
-        return self._mapped(pairs, sources, entropy)
+        joint = replace(self, stats=replace(stats, entropy=entropy))
+        return joint.without(sources, pairs)
 
-    def without(self, columns: Sequence[int]) -> "Memo":
-        """Remove topics that no document uses."""
-        return self._mapped([], columns, self.stats.entropy)
-
-    def _mapped(self, pairs: Pairs, gone: Sequence[int], entropy: Array) -> "Memo":
-        """Return the memo with pairs of topics added up, and topics left out."""
-        moved = _moved(len(entropy), pairs, gone)
-        stats = dropped(replace(self.stats, entropy=entropy), gone, pairs)
-        return replace(
-            self, stats=stats, doc_topic=sp.csr_array(self.doc_topic @ moved)
-        )
-
-
-def _moved(n_topics: int, pairs: Pairs, gone: Sequence[int]) -> sp.csr_array:
-    """Matrix (K, K') that adds sources to targets, and leaves out topics."""
-    moved = sp.eye_array(n_topics, format="lil")
-    for source, target in pairs:
-        moved[source, target] = 1.0
-    return sp.csr_array(moved.tocsc()[:, remaining(n_topics, gone)])
-
-
-def dropped(stats: TopicStatsT, gone: Sequence[int], pairs: Pairs = ()) -> TopicStatsT:
-    """Return statistics without topics; in `pairs` their words go to others."""
-    rows = stats.topic_words
-    n_topics = rows.values.shape[1]
-    order, moved = remaining(n_topics, gone), _moved(n_topics, pairs, gone)
-    words = WordRows(rows.words, sp.csr_array(rows.values @ moved))
-    return replace(stats.with_columns(itemgetter(order)), topic_words=words)
+    def without(self, gone: Sequence[int], pairs: Pairs = ()) -> "Memo":
+        """Remove topics; those of `pairs` (source, target) take what others had."""
+        rows, doc_topic = self.stats.topic_words, self.doc_topic
+        order = remaining(rows.values.shape[1], gone)
+        moved = sp.eye_array(rows.values.shape[1], format="lil")
+        for source, target in pairs:
+            moved[source, target] = 1.0
+        moved = sp.csr_array(moved.tocsc()[:, order])  # (K, K')
+        words = WordRows(rows.words, sp.csr_array(rows.values @ moved))
+        columns = self.stats.with_columns(itemgetter(order))
+        if doc_topic is not None:
+            doc_topic = sp.csr_array(doc_topic @ moved)
+        return Memo(replace(columns, topic_words=words), doc_topic, self.n_tokens)
 
 
 def refreshed(
@@ -94,10 +85,11 @@ def refreshed(
     """Return totals and memos with tangents at present weights: an exact bound."""
     new = []
     for memo in memos:
+        stats: Any = memo.stats
         stats = posterior.model.statistics(
             posterior.state,
-            memo.stats.topic_words,
-            memo.stats.entropy,
+            stats.topic_words,
+            stats.entropy,
             memo.doc_topic,
             memo.n_tokens,
         )
@@ -108,9 +100,7 @@ def refreshed(
     ), new
 
 
-def _with_sums(
-    global_stats: TopicStatsT, parts: list[TopicStatsT], words: WordTopics
-) -> TopicStatsT:
+def _with_sums(global_stats: Any, parts: list[WordStats], words: WordTopics) -> Any:
     """Return totals of given words, all other statistics summed over parts."""
     sums = {
         item.name: sum(getattr(stats, item.name) for stats in parts)
@@ -128,26 +118,95 @@ def resummed(parts: Iterable[WordStats], global_stats: WordTopics) -> WordTopics
     return words
 
 
-class MeanFieldCache(Remembered[Collected, Memo]):
-    """Cache that the exact bound needs; with one part this is the batch algorithm."""
+@dataclass(eq=False, repr=False)
+class PartCache(StatisticsCache):
+    """Cache of the statistics of parts: new ones of a part replace its old ones.
 
-    def initial_local(self, part: Part) -> sp.csr_array | None:
-        """Return the expected counts of the documents of a part."""
-        return self.memos[part.number].doc_topic if self.is_complete else None
+    Passes before any statistics are cached are those of online learning. The exact
+    bound needs such a cache; with one part this is the batch algorithm.
 
-    def _memo(self, results: Collected) -> Memo:
-        return Memo(results.stats, results.doc_topic, results.n_tokens)
+    Parameters
+    ----------
+    n_forgetful : int
+        Passes that begin without cached statistics, at least one.
+    n_passes : int
+        Passes made.
+    memos : list of Memo
+        One of each part; replaced, never changed in place.
+    document_weights : DocumentWeights or None
+        How often totals count the documents before the first pass, for the collapsed
+        family, which has no bound; None for mean field.
+    """
+
+    n_forgetful: int = 1
+    n_passes: int = 0
+    memos: list[Memo] = field(default_factory=list)
+    document_weights: DocumentWeights | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the statistics of every part are cached."""
+        return self.n_passes >= self.n_forgetful
+
+    def initial_local(self, part: Part) -> sp.csr_array | Array | None:
+        """Return the expected counts of the documents of a part, or their weights."""
+        if self.document_weights is None:
+            return self.memos[part.number].doc_topic if self.is_complete else None
+        if self.is_complete:
+            return np.ones(len(part.rows))
+        return self.document_weights.initial_local(part)
+
+    def stochastic_update(
+        self, posterior: Posterior, round: Round, change: Sequence[Collected]
+    ) -> None:
+        """Replace statistics of parts in the totals and the cache in place.
+
+        In the first passes, before all parts are cached, take a stochastic step
+        instead.
+        """
+        if not self.is_complete:
+            blend(posterior, round, change)
+        for part, result in zip(round.parts, change, strict=True):
+            memo = Memo(result.stats)
+            if self.document_weights is None:
+                memo = Memo(result.stats, result.doc_topic, result.n_tokens)
+            if self.is_complete:
+                old = self.memos[part.number].stats
+                incremental_update(posterior, old, result.stats)
+                self.memos[part.number] = memo
+            elif self.n_passes + 1 == self.n_forgetful:
+                self.memos.append(memo)
+
+    def end_pass(self, posterior: Posterior) -> None:
+        """Recompute the totals once all parts are cached, and learn priors."""
+        self.n_passes += 1
+        if self.is_complete:
+            self._recompute_sums(posterior)
+            posterior.init_fraction = 0.0  # nothing is left of the start
+            learn_priors(posterior)
 
     def _recompute_sums(self, posterior: Posterior) -> None:
-        """Sum the statistics of all parts again into the totals."""
-        stats = (memo.stats for memo in self.memos)
-        words = resummed(stats, posterior.global_stats.topic_words)
+        """Set totals to the sum of cached statistics, free of rounding errors."""
+        global_stats = posterior.global_stats
+        stats = [memo.stats for memo in self.memos]
+        words = resummed(stats, global_stats.topic_words)
         with commit():
-            posterior.global_stats = replace(posterior.global_stats, topic_words=words)
+            if self.document_weights is None:
+                posterior.global_stats = replace(global_stats, topic_words=words)
+            else:
+                posterior.global_stats = _with_sums(global_stats, stats, words)
+                posterior.state = posterior.model.update(
+                    posterior.state, posterior.global_stats
+                )
         self.refresh(posterior)
 
     def refresh(self, posterior: Posterior) -> None:
-        """Update the weights and the tangent points: the bound is exact then."""
+        """Update the weights and the tangent points: the bound is exact then.
+
+        Statistics of the collapsed family do not depend on the weights.
+        """
+        if self.document_weights is not None:
+            return
         for _ in range(N_REFRESHES):
             global_stats, self.memos = refreshed(posterior, self.memos)
             state = posterior.model.update(posterior.state, global_stats)
@@ -158,48 +217,6 @@ class MeanFieldCache(Remembered[Collected, Memo]):
     def drop(self, columns: Sequence[int]) -> None:
         """Remove topics; documents lose these shares until the next local step."""
         self.memos = [memo.without(columns) for memo in self.memos]
-
-
-class Statistics(NamedTuple):
-    """Cached statistics of a part."""
-
-    stats: CollapsedStats[WordRows]
-
-
-@dataclass(eq=False, repr=False)
-class CollapsedCache(Remembered[Collected, Statistics]):
-    """Cache of the collapsed HDP, without a bound: statistics, document weights."""
-
-    # How often the totals count the documents before the first pass.
-    document_weights: DocumentWeights = field(kw_only=True)
-
-    def initial_local(self, part: Part) -> Array:
-        """Return the effective counts of the documents of a part."""
-        if self.is_complete:
-            return np.ones(len(part.rows))
-        return self.document_weights.initial_local(part)
-
-    def _memo(self, results: Collected) -> Statistics:
-        return Statistics(results.stats)
-
-    def _recompute_sums(self, posterior: Posterior) -> None:
-        """Sum the statistics of all parts again into the totals."""
-        global_stats = posterior.global_stats
-        stats = [memo.stats for memo in self.memos]
-        words = resummed(stats, global_stats.topic_words)
-        with commit():
-            posterior.global_stats = _with_sums(global_stats, stats, words)
-            posterior.state = posterior.model.update(
-                posterior.state, posterior.global_stats
-            )
-
-    def refresh(self, posterior: Posterior) -> None:
-        """Do nothing: statistics do not depend on the weights."""
-
-    def drop(self, columns: Sequence[int]) -> None:
-        """Remove topics from the statistics of all parts."""
-        stats = (dropped(memo.stats, columns) for memo in self.memos)
-        self.memos = [Statistics(left) for left in stats]
 
 
 # Reservoir sample of a stream's documents, on which an HDP tries numbers of topics.
