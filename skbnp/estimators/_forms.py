@@ -26,19 +26,11 @@ def _made(kind: type, state: dict) -> Any:
 
 
 register(
-    "frozen-estimator/1",
     FrozenEstimator,
+    tag="frozen-estimator",
     types={"estimator": object},
     make=FrozenEstimator,
     state=vars,
 )
-for _tag, _kind in {
-    "gibbs-hdp-estimator/1": GibbsHDP,
-    "gibbs-nested-crp-estimator/1": GibbsNestedCRP,
-    "hdp-estimator/1": HDP,
-    "nested-crp-estimator/1": NestedCRP,
-    "stick-breaking-hdp-estimator/1": StickBreakingHDP,
-}.items():
-    register(
-        _tag, _kind, types={"state": dict}, make=partial(_made, _kind), state=_state_of
-    )
+for _kind in (GibbsHDP, GibbsNestedCRP, HDP, NestedCRP, StickBreakingHDP):
+    register(_kind, types={"state": dict}, make=partial(_made, _kind), state=_state_of)

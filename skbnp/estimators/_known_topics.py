@@ -101,7 +101,6 @@ class KnownTopics:
 
 
 register(
-    "known-topics/1",
     KnownTopics,
     types=dict.fromkeys(("topics", "frozen", "weight", "prior"), object),
     make=KnownTopics,

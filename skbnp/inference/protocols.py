@@ -346,7 +346,7 @@ class DocumentLocalStep:
 class Corpus:
     """Documents by part: rows of a matrix of canonical counts, none of them empty."""
 
-    X: sp.csr_array
+    X: Any  # csr_array of counts, or an array of rows
 
     @property
     def n_docs(self) -> int:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 #: Names what is encoded by a dict, and members of it.
 KIND = "~"
 #: Version of the format.
-FORMAT = "checkpoint/2"
+FORMAT = "checkpoint/3"
 #: Members of a file other than arrays: JSON, and the digest of all others.
 TEXT, DIGEST = "text.json", "digest.txt"
 #: What JSON has as it is.

@@ -1,9 +1,9 @@
 """Learned objects as containers, numbers and arrays, by tags of classes, and back.
 
-Objects are saved by the tag of their class, which has a version and no module, and by
-their fields. A file names no class of the package but that of the estimator, so that
-a reader has one class to trust; it can make only classes that `register` names, and no
-number of a file decides how much memory is allocated.
+Objects are saved by the tag of their class, which has the folder of a model and no
+module, and by their fields. A file names no class of the package but that of the
+estimator, so that a reader has one class to trust; it can make only classes that
+`register` names, and no number of a file decides how much memory is allocated.
 """
 
 import importlib
@@ -77,9 +77,9 @@ _MODULES: set[str] = set()
 
 
 def register(
-    tag: str,
     kind: type,
     *,
+    tag: str | None = None,
     types: Mapping[str, Any] | None = None,
     make: Callable[..., object] | None = None,
     state: Callable[[Any], Mapping[str, object]] | None = None,
@@ -88,9 +88,9 @@ def register(
 
     Parameters
     ----------
-    tag : str
-        Name of the class in files, and the version of its fields: "name/version".
     kind : type
+    tag : str or None
+        Name of the class in files; None: that of its folder, and its own.
     types : mapping of str to type hint or None
         Attributes. None: fields of a dataclass or a named tuple; of another class, the
         attributes that it and its bases annotate without a value.
@@ -106,6 +106,9 @@ def register(
     ValueError
         If the tag or the class is registered already.
     """
+    if tag is None:
+        *_, folder = kind.__module__.replace(".models", "").split(".")[:2]
+        tag = f"{folder}.{kind.__name__}"
     if tag in _FORMS or kind in _TAGS:
         raise ValueError(f"{tag!r}, or {kind.__name__}, is registered already.")
     attributes = _attributes(kind) if types is None else tuple(types)
@@ -320,10 +323,10 @@ CSR = {
     "indptr": NDArray[np.int64],
     "shape": tuple[int, int],
 }
-register("csr/1", sp.csr_array, types=CSR, make=_csr)
+register(sp.csr_array, tag="csr", types=CSR, make=_csr)
 register(
-    "random-state/1",
     np.random.RandomState,
+    tag="random-state",
     types=dict.fromkeys(("bit_generator", "state", "has_gauss", "gauss"), object),
     make=_generator,
     state=lambda generator: dict(generator.get_state(legacy=False)),

@@ -101,7 +101,7 @@ class Knot:
     kind: Literal["loose", "tight"] = "loose"
 
 
-register("test-knot/1", Knot)
+register(Knot, tag="test.Knot")
 
 
 KNOT = {"ends": {}, "credit": 1.0, "kind": "loose"}
@@ -117,24 +117,24 @@ def saved(tag, holds, **more):
         saved("builtins.exec", ["raise SystemExit"]),
         saved("type", "subprocess.Popen"),
         saved("skbnp.models.hdp.posterior.DocumentWeights", [10**9]),
-        saved("document-weights/1", {"_values": 10**9, "_scale": 1.0}),
-        saved("tree/1", {"ids": 10**9, "depth": 10**9, "next_id": 1}),
-        saved("test-knot/1", {"ends": {}, "credit": 1.0}),
-        saved("test-knot/1", {**KNOT, "more": 1}),
-        saved("test-knot/1", {**KNOT, "credit": "much"}),
-        saved("test-knot/1", {**KNOT, "kind": "other"}),
-        saved("test-knot/1", KNOT, more=1),
-        saved("test-knot/2", KNOT),
-        saved("list of test-knot/1", [(1,)]),
-        saved("list of lineage/1", [(1, "init", (), ("a",))]),
+        saved("inference.DocumentWeights", {"_values": 10**9, "_scale": 1.0}),
+        saved("trees.Tree", {"ids": 10**9, "depth": 10**9, "next_id": 1}),
+        saved("test.Knot", {"ends": {}, "credit": 1.0}),
+        saved("test.Knot", {**KNOT, "more": 1}),
+        saved("test.Knot", {**KNOT, "credit": "much"}),
+        saved("test.Knot", {**KNOT, "kind": "other"}),
+        saved("test.Knot", KNOT, more=1),
+        saved("test.Knots", KNOT),
+        saved("list of test.Knot", [(1,)]),
+        saved("list of inference.Lineage", [(1, "init", (), ("a",))]),
         saved("again", 5),
         saved("dict", [1]),
-        {"__is__": "test-knot/1"},
+        {"__is__": "test.Knot"},
     ],
     ids=repr,
 )
 def test_state_makes_nothing_but_objects_as_they_were_written(state):
-    assert from_plain(saved("test-knot/1", KNOT)) == Knot(**KNOT)
+    assert from_plain(saved("test.Knot", KNOT)) == Knot(**KNOT)
     with pytest.raises(ValueError, match=r"holds no|is damaged"):
         from_plain([state])
 
@@ -160,12 +160,12 @@ def test_depth_of_a_state_is_bounded(state):
 
 
 def test_tags_and_classes_are_registered_once():
-    for tag, kind in (("test-knot/1", int), ("test-other/1", Knot)):
+    for tag, kind in (("test.Knot", int), ("test.Other", Knot)):
         with pytest.raises(ValueError, match="registered already"):
-            register(tag, kind)
+            register(kind, tag=tag)
     tags = registered()
     assert len(tags) == len({form.kind for form in tags.values()})
-    assert all(re.fullmatch(r"[a-z-]+/[0-9]+", tag) for tag in tags)
+    assert all(re.fullmatch(r"([a-z_]+\.[A-Z]|[a-z])[A-Za-z-]+", tag) for tag in tags)
 
 
 def test_plain_state_keeps_what_is_one_object_one():

@@ -437,8 +437,7 @@ class LastBroadcast(NamedTuple):
 class Sent:
     """What was sent to shards at the last local step; not saved."""
 
-    def __init__(self) -> None:
-        self.last: LastBroadcast | None = None
+    last: LastBroadcast | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         return Sent, ()
