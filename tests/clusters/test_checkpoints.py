@@ -3,8 +3,6 @@
 import hashlib
 import json
 import zipfile
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,24 +19,10 @@ from skbnp.utils.plain import from_plain, to_plain
 LABEL = {"class": "A", "rows of X": "abc"}
 
 
-@pytest.mark.parametrize(
-    "value", [object(), len, {1}, np.array([{}]), np.array([["a"]], object)]
-)
-def test_what_is_no_data_is_refused(value):
+@pytest.mark.parametrize("value", [object(), len, {1}, np.array([["a"]], object)])
+def test_what_is_no_data_is_refused(value, tmp_path):
     with pytest.raises(TypeError, match="holds no"):
-        encode([value], {})
-
-
-@dataclass
-class Strange:
-    """None of the package's."""
-
-    value: int
-
-
-def test_other_objects_are_refused(tmp_path):
-    with pytest.raises(TypeError, match="Strange"):
-        write(FitFile(tmp_path / "fit", 1), {"a": Strange(1)})
+        write(FitFile(tmp_path / "fit", 1), {"a": value})
     assert not list(tmp_path.iterdir())
 
 
@@ -64,24 +48,21 @@ def _content(number):
 
 
 def _with_members(path, change):
-    """Write a checkpoint again, with other members."""
+    """Write a checkpoint again, with other members or, without a change, compressed."""
+    kind = zipfile.ZIP_STORED if change else zipfile.ZIP_DEFLATED
     with zipfile.ZipFile(path) as file:
         members = {name: file.read(name) for name in file.namelist()}
-    change(members)
-    with zipfile.ZipFile(path, "w") as file:
+    if change:
+        change(members)
+    with zipfile.ZipFile(path, "w", kind) as file:
         for name, content in members.items():
             file.writestr(name, content)
 
 
-def _swap(members):
-    members["a0.npy"], members["a1.npy"] = members["a1.npy"], members["a0.npy"]
-
-
-def _text(change):
+def _text(**changes):
     def damage(members):
-        text = json.loads(members["text.json"])
-        changed = change(text)
-        members["text.json"] = json.dumps(text if changed is None else changed).encode()
+        text = json.loads(members["text.json"]) | changes
+        members["text.json"] = json.dumps(text).encode()
 
     return damage
 
@@ -100,57 +81,20 @@ def _sealed(change):
     return damage
 
 
-MEMBERS = {
-    "no digest": lambda members: members.pop("digest.txt"),
-    "other digest": lambda members: members.update({"digest.txt": b"abc"}),
-    "no text": lambda members: members.pop("text.json"),
-    "no JSON": lambda members: members.update({"text.json": b"{'a': 1}"}),
-    "no array": lambda members: members.pop("a0.npy"),
-    "cut array": lambda members: members.update({"a0.npy": members["a0.npy"][:99]}),
-    "swapped arrays": _swap,
-    **{
-        name: _text(change)
-        for name, change in {
-            "no account": lambda text: text.pop("content") and None,
-            "no format": lambda text: text.pop("format") and None,
-            "other format": lambda text: text.update(format="checkpoint/0"),
-            "a list": lambda text: [text],
-            "account of a number": lambda text: text.update(content={"~": 5}),
-            "unknown array": lambda text: text.update(
-                content={"~": "array", "n": 0, "of": "a99"}
-            ),
-        }.items()
-    },
-}  # fmt: skip
-#: What is damage although the digest is right.
-TOLD_BY_DIGEST = {"no digest", "other digest", "swapped arrays"}
-
-
-def _of_file(path, damage):
-    content = bytearray(path.read_bytes())
-    if damage == "cut":
-        path.write_bytes(content[: len(content) // 2])
-    elif damage == "bits":
-        content[len(content) // 2] ^= 255
-        path.write_bytes(content)
-    elif damage == "compressed":
-        with zipfile.ZipFile(path) as file:
-            members = {name: file.read(name) for name in file.namelist()}
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-            for name, one in members.items():
-                file.writestr(name, one)
-
-
+#: What the digest tells, and what is damage although the digest is right.
 DAMAGES = {
-    **{
-        f"file: {name}": partial(_of_file, damage=name)
-        for name in ("cut", "bits", "compressed")
-    },
-    **{name: partial(_with_members, change=change) for name, change in MEMBERS.items()},
-    **{
-        f"{name}, sealed": partial(_with_members, change=_sealed(MEMBERS[name]))
-        for name in MEMBERS.keys() - TOLD_BY_DIGEST
-    },
+    "compressed": None,
+    "no digest": lambda members: members.pop("digest.txt"),
+    "other array": lambda members: members.update({"a0.npy": members["a1.npy"]}),
+    "no text": _sealed(lambda members: members.pop("text.json")),
+    "no JSON": _sealed(lambda members: members.update({"text.json": b"{'a': 1}"})),
+    "no array": _sealed(lambda members: members.pop("a0.npy")),
+    "cut array": _sealed(
+        lambda members: members.update({"a0.npy": members["a0.npy"][:99]})
+    ),
+    "other format": _sealed(_text(format="checkpoint/0")),
+    "account of a number": _sealed(_text(content={"~": 5})),
+    "unknown array": _sealed(_text(content={"~": "array", "n": 0, "of": "a99"})),
 }
 
 
@@ -160,13 +104,13 @@ def test_a_damaged_one_is_passed_over(tmp_path, name):
     for number in (1, 2):
         write(file, _content(number))
     assert file.read(from_plain)["number"] == 2
-    DAMAGES[name](file.path)
+    _with_members(file.path, DAMAGES[name])
     message = r"fit \(.*\)\. The fit goes on from fit.previous"
     with pytest.warns(UserWarning, match=message):
         content = file.read(from_plain)
     assert content["number"] == 1
     assert content["tree"] == _content(1)["tree"]
-    DAMAGES[name](file.previous)
+    _with_members(file.previous, DAMAGES[name])
     message = "is whole: fit .* fit.previous .* Remove it"
     with pytest.raises(ValueError, match=message):
         file.read(from_plain)

@@ -7,7 +7,6 @@ import sys
 from itertools import count
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from checks.long import daily
@@ -17,13 +16,10 @@ from checks.worker_pools import (
     scripted_workers,
 )
 from clusters.fits import (
-    CHUNKS,
-    CORPUS,
     COUNTS,
     FITS,
     X,
     assert_same_fit,
-    chunked,
     undisturbed,
 )
 from skbnp.utils.archive import FitFile
@@ -52,23 +48,6 @@ def test_faults_change_no_bit(name, order):
     with scripted_workers(pool) as client:
         assert_same_fit(FITS[name](client=client), undisturbed(name))
     assert not pool.script
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "value", "message"),
-    [
-        ("HDP", COUNTS.toarray(), -1.0, "Negative"),
-        ("DependentTrees", CORPUS.data, np.nan, "NaN"),
-    ],
-)
-def test_errors_of_the_data_are_raised_at_once(name, rows, value, message):
-    rows = rows.copy()
-    rows[50, 3] = value
-    rows = chunked(rows) if name == "DependentTrees" else rows
-    pool = ScriptedPool(2)
-    with scripted_workers(pool) as client, pytest.raises(ValueError, match=message):
-        FITS[name](rows=rows, client=client)
-    assert len(pool.calls) <= len(CHUNKS)
 
 
 # -- files -----------------------------------------------------------------------------

@@ -14,10 +14,8 @@ from numpydoc.validate import validate
 
 import skbnp
 import skbnp.dask
-from skbnp.dask import DependentTrees
 from skbnp.dask._base import LocalSession, ShardedMixin
 from skbnp.dask._inputs import blocks_of, computed, is_lazy, read_block
-from skbnp.datasets import make_dependent_trees
 from test_docstrings import CHECKED
 
 X = np.arange(24.0).reshape(8, 3) % 5
@@ -137,36 +135,6 @@ def test_blocks_have_the_same_columns(shapes, message):
     blocks = blocks_of([sp.csr_array(shape) for shape in shapes])
     with pytest.raises(ValueError, match=message):
         LocalSession(blocks, lambda rows, labels: {0: rows})
-
-
-def test_inputs_lead_to_the_same_trees(tmp_path):
-    """What counts is how rows are cut, not how they come."""
-    corpus = make_dependent_trees(40, n_epochs=2, n_features=10, random_state=0)
-    cuts = [slice(0, 30), slice(30, 50), slice(50, 80)]
-    rows = [corpus.data[cut] for cut in cuts]
-    labels = [corpus.epochs[cut] for cut in cuts]
-    for number, (part, own) in enumerate(zip(rows, labels, strict=True)):
-        np.savez(
-            tmp_path / f"{number}.npz",
-            **vars_of(sp.csr_array(part)),
-            epochs=own,
-        )
-    given = [
-        (str(tmp_path / "*.npz"), None),
-        (da.from_array(corpus.data, chunks=((30, 20, 30), (10,))), labels),
-        (db.from_delayed([delayed(list)(part) for part in rows]), labels),
-        ([sp.csr_array(part) for part in rows], [delayed(own) for own in labels]),
-        (rows, labels),
-    ]
-    trees = DependentTrees(max_iter=2, tol=0.0, random_state=0, structure_moves=False)
-    result = [trees.fit(X, epochs=epochs).components_ for X, epochs in given]
-    for one in result[1:]:
-        assert_array_equal(one, result[0])
-
-
-def vars_of(matrix):
-    names = ("data", "indices", "indptr", "shape")
-    return {name: getattr(matrix, name) for name in names} | {"format": b"csr"}
 
 
 #: What differs on a cluster, and has entries of its own.

@@ -162,16 +162,17 @@ class RelayingPool(ScriptedPool):
     def send(self, content, workers):
         return workers[0], content
 
-    def call(self, worker, method, *args):
+    def submit(self, worker, method, *args):
         sent = [one for one in args if isinstance(one, tuple)]
         args = [one[1] if isinstance(one, tuple) else one for one in args]
         if any(holder in self.silent for holder, _ in sent):
             self.calls.append((worker, method))
             return Future()  # for ever
-        return super().call(worker, method, *args)
+        return super().submit(worker, method, *args)
 
 
-def test_workers_that_wait_for_a_lost_one_keep_their_blocks():
+def test_workers_that_wait_for_a_lost_one_keep_their_blocks(monkeypatch):
+    monkeypatch.setattr(_shards, "LARGE", 0)
     pool = RelayingPool(3, {len(ROWS) + 1: "stops"})
     shards = shards_on(pool)
     holders = [worker for worker, _ in pool.calls]

@@ -75,18 +75,6 @@ def test_priors_stay_unless_they_are_learned(X, method, family):
         assert moved == names, learn_priors
 
 
-def test_first_online_step_of_rate_one_is_the_batch_step(X, monkeypatch):
-    """tau = 0 and one minibatch: rho_1 = 1. Batch learning alone moves its tangents."""
-    monkeypatch.setattr("skbnp.models.hdp.posterior.N_REFRESHES", 0)
-    options = {"max_iter": 1, "random_state": 0, "warm_up": 0, "split_merge": False}
-    batch = quiet_fit(mean_field_hdp(8, learning_method="batch", **options), X)
-    online = mean_field_hdp(8, learning_offset=0.0, batch_size=500, **options).fit(X)
-    # Rows stand in another order, so sums differ in their last bits.
-    assert_allclose(online.components_, batch.components_, rtol=1e-9, atol=1e-9)
-    assert_allclose(online.topic_weights_, batch.topic_weights_, rtol=1e-9)
-    assert_allclose(online.doc_concentration_, batch.doc_concentration_, rtol=1e-9)
-
-
 # Trace ------------------------------------------------------------------------------
 
 

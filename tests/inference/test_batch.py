@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from joblib import parallel_config
 
 from skbnp.rows import batch
 from skbnp.rows.batch import BLOCK_SIZE, BLOCKS_PER_BATCH, Batch
@@ -38,38 +37,23 @@ MATRICES = {
 matrices = pytest.mark.parametrize("X", MATRICES.values(), ids=MATRICES)
 
 
-def rebuild(batch, n_features):
-    X = np.zeros((batch.n_docs, n_features))
+@matrices
+def test_blocks_hold_the_rows_in_order(X):
+    batch, n_before, result = Batch.from_counts(X), 0, np.zeros(X.shape)
     for block in batch.blocks:
-        words = block.words[block.indices]
         docs = np.arange(batch.n_docs)[block.rows]
-        X[np.repeat(docs, np.diff(block.indptr)), words] = block.counts
-    return X
-
-
-@matrices
-def test_blocks_hold_the_matrix(X):
-    np.testing.assert_array_equal(
-        rebuild(Batch.from_counts(X), X.shape[1]), X.toarray()
-    )
-
-
-@matrices
-def test_blocks_partition_the_rows_in_order(X):
-    batch = Batch.from_counts(X)
-    rows = [np.arange(X.shape[0])[block.rows] for block in batch.blocks]
-    np.testing.assert_array_equal(np.concatenate([[], *rows]), np.arange(X.shape[0]))
-    assert all(len(part) > 0 for part in rows)
-
-
-@matrices
-def test_batch_words_are_the_columns_in_use(X):
-    np.testing.assert_array_equal(Batch.from_counts(X).words, np.unique(X.indices))
+        np.testing.assert_array_equal(docs, n_before + np.arange(len(docs)))
+        assert len(docs) > 0
+        n_before += len(docs)
+        words = block.words[block.indices]
+        result[np.repeat(docs, np.diff(block.indptr)), words] = block.counts
+    np.testing.assert_array_equal(result, X.toarray())
 
 
 @matrices
 def test_counts_are_found_word_by_word(X):
     batch = Batch.from_counts(X)
+    np.testing.assert_array_equal(batch.words, np.unique(X.indices))
     result = batch.by_word()
     result.data = batch.counts[result.data]
     np.testing.assert_array_equal(result.toarray(), X.toarray()[:, batch.words])
@@ -98,15 +82,3 @@ def test_blocks_of_little_work_are_larger(n_topics, n_blocks, monkeypatch):
     assert 5000 < work < 10000
     result = len(Batch.from_counts(X, n_topics).blocks)
     assert n_blocks <= result <= n_blocks + (n_blocks > 2)
-
-
-def cuts(X):
-    return [
-        (block.rows.start, block.rows.stop) for block in Batch.from_counts(X).blocks
-    ]
-
-
-@matrices
-def test_cut_does_not_depend_on_the_number_of_jobs(X):
-    with parallel_config(backend="threading", n_jobs=3):
-        assert cuts(X) == cuts(X.copy())

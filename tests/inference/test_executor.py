@@ -1,18 +1,18 @@
 """Laws of the ordered parallel map."""
 
-import json
-import subprocess
+import signal
 import sys
 import threading
 import time
+from concurrent.futures import _base, thread
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 from joblib import parallel_config
 
 from kernels.test_interrupts import infer_one
+from skbnp.inference import executor as executors
 from skbnp.inference.executor import Executor
 
 jobs = pytest.mark.parametrize("n_jobs", [1, 2, 3])
@@ -202,20 +202,53 @@ def test_none_is_what_joblib_was_told():
 # Interrupts ---------------------------------------------------------------------------
 
 
+#: Of the executor and of the library's threads and futures.
+FILES = {module.__file__ for module in (threading, _base, thread, executors)}
+
+
+class AtLine:
+    """Trace this thread, and interrupt it at a line of `FILES`."""
+
+    def __init__(self, number):
+        self.left = number
+
+    def __call__(self, frame, event, value):
+        if frame.f_code.co_filename not in FILES:
+            return None
+        self.left -= event == "line"
+        if event == "line" and self.left == 0:
+            signal.raise_signal(signal.SIGINT)
+        return self
+
+
+def wait_by_turns(item):
+    time.sleep(2e-4 if item % 2 == 0 else 0.0)
+
+
+RUNS = {
+    "map": lambda executor: list(executor.map(wait_by_turns, range(4))),
+    "run": lambda executor: executor.run([partial(wait_by_turns, i) for i in range(4)]),
+}
+
+
 @pytest.mark.weekly
-@pytest.mark.parametrize("method", ["map", "map_all", "run"])
+@pytest.mark.parametrize("method", RUNS)
 def test_an_interrupt_at_any_line_is_what_comes_out(method):
-    runner = Path(__file__).with_name("interrupted_maps.py")
-    done = subprocess.run(
-        [sys.executable, runner, method],
-        capture_output=True,
-        timeout=120,
-        check=True,
-        text=True,
-    )
-    result = {name: n for name, n in json.loads(done.stdout).items() if n}
-    assert set(result) == {"KeyboardInterrupt"}
-    assert result["KeyboardInterrupt"] > (500 if method == "map" else 200)
+    handler, number, line = signal.getsignal(signal.SIGINT), 0, AtLine(0)
+    while line.left <= 0:
+        number, is_raised = number + 1, False
+        line = AtLine(number)
+        try:
+            sys.settrace(line)
+            with Executor(2) as executor:
+                RUNS[method](executor)
+        except KeyboardInterrupt:
+            is_raised = True
+        finally:
+            sys.settrace(None)
+        assert is_raised == (line.left <= 0)
+        assert signal.getsignal(signal.SIGINT) is handler
+    assert number > 200
 
 
 def infer_until_interrupted(item, begun, ended):

@@ -1,6 +1,5 @@
 """Shares by group or time have the means of groups, and intervals with the truth."""
 
-import datetime
 import warnings
 
 import matplotlib.pyplot as plt
@@ -16,7 +15,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 
 from checks.corpora import topic_counts
 from checks.estimators import FIRST, each_class, fresh, gives_proportions, rows_of
-from skbnp import HDP, GibbsHDP, HierarchicalComponentAnalysis, StickBreakingHDP
+from skbnp import HDP, GibbsHDP, StickBreakingHDP
 from skbnp.inspection import (
     TopicSharesDisplay,
     _shares,
@@ -61,11 +60,6 @@ def inside(seed, shuffled=False):
     return (shares.slope_low[places] <= truth) & (truth <= shares.slope_high[places])
 
 
-@pytest.mark.long
-def test_planted_slopes_are_in_their_intervals():
-    assert np.mean([inside(seed) for seed in range(5)]) >= 0.7
-
-
 def test_slopes_of_shuffled_labels_are_not():
     assert np.mean([inside(seed, shuffled=True) for seed in range(2)]) < 0.3
 
@@ -92,6 +86,14 @@ def two_groups():
     X = np.hstack([words, others])
     X[3] = 0
     return X, np.arange(160) % 3
+
+
+@pytest.fixture(scope="module")
+def by_region(two_groups):
+    """A fit, documents, and three groups of them."""
+    X, groups = two_groups
+    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    return hdp, X, np.array(["east", "north", "west"])[groups]
 
 
 KINDS = [
@@ -148,17 +150,11 @@ def test_every_estimator_with_shares_has_them_by_group(name):
     assert_array_equal(again.low, shares.low)
 
 
-def same_topics(sample, chain):
-    """Whether a sample has the topics of the fit."""
-    return np.array_equal(sample.component_ids, chain.component_ids_)
-
-
 def test_samples_of_a_chain_widen_intervals(two_groups):
     X, groups = two_groups
     chain = GibbsHDP(max_iter=60, thin=2, random_state=0).fit(X)
     shares = topic_shares(chain, X, groups)
-    last = next(one for one in reversed(chain.samples_) if same_topics(one, chain))
-    chain.samples_ = [last] * len(chain.samples_)
+    chain.samples_ = [chain._best()] * len(chain.samples_)
     alone = topic_shares(chain, X, groups)
     assert not np.array_equal(shares.low, alone.low)
 
@@ -257,31 +253,21 @@ def test_evidence_is_of_two_topics_that_overlap_and_of_one_in_two_shapes(
     assert gain > 50.0 if overlap == 1.0 else gain < -50.0
 
 
-@pytest.mark.parametrize(
-    "dates",
-    [
-        np.array(["2001-01-01", "2003-01-01"], dtype="datetime64[D]"),
-        pd.to_datetime(["2001-01-01", "2003-01-01"]),
-        pd.PeriodIndex(["2001", "2003"], freq="Y"),
-        [datetime.date(2001, 1, 1), datetime.date(2003, 1, 1)],
-    ],
-    ids=["numpy", "pandas", "period", "date"],
-)
-def test_slopes_over_dates_are_per_year(dates, two_groups):
-    X, groups = two_groups
-    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
-    by = [dates[k] for k in groups % 2]
-    shares = topic_shares(hdp, X, by)
-    of_numbers = topic_shares(hdp, X, 2.0 * (groups % 2))
+def test_slopes_over_dates_are_per_year(by_region):
+    hdp, X, _ = by_region
+    later = np.arange(160) % 2
+    of_numbers = topic_shares(hdp, X, 2.0 * later)
+    shares = topic_shares(hdp, X, pd.PeriodIndex(["2001", "2003"], freq="Y")[later])
     assert_allclose(shares.slope, of_numbers.slope, rtol=1e-2)
     frame = shares.slopes_to_frame()
     assert (frame["low"] < frame["slope"]).all()
     assert len(shares.to_frame()) == 4
 
 
-def test_groups_of_one_document_have_no_interval(two_groups):
-    X, groups = two_groups
-    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+def test_groups_of_one_document_have_no_interval(by_region):
+    """Nor have differences from them; the others have theirs."""
+    hdp, X, _ = by_region
+    groups = np.arange(160) % 3
     by = groups.copy()
     by[7] = 9
     with pytest.warns(UserWarning, match="1 of 4 groups in by have one document"):
@@ -289,12 +275,12 @@ def test_groups_of_one_document_have_no_interval(two_groups):
     assert np.isnan(shares.low[3]).all()
     assert not np.isnan(shares.low[:3]).any()
     assert not np.isnan(shares.slope_low).any()
+    assert_array_equal(np.isnan(shares.differences(1).low[:, 0]), [False, False, True])
     by[7], by[3] = groups[7], 9  # a document without tokens
     shares = topic_shares(hdp, X, by)
     assert shares.n_documents[3] == 0
     assert np.isnan(shares.mean[3]).all()
     assert np.isnan(shares.differences().mean[2]).all()
-    assert not np.isnan(shares.differences().low[:2]).any()
     with pytest.warns(UserWarning, match=r"Use coarser groups\.$"):  # nor slopes
         assert np.isnan(topic_shares(hdp, X[:2], [1, 2]).slope_low).all()
 
@@ -306,47 +292,31 @@ def test_groups_of_one_document_have_no_interval(two_groups):
         ("a", "a label for each .*document.*, got shape"),
         (np.zeros((160, 2)), "do not determine each other"),
         (np.r_[0.0, np.nan, np.zeros(158)], "no missing labels, got 1, the first in"),
-        ([None] + ["a"] * 159, "no missing labels"),
-        ([np.nan] + ["a"] * 159, "no missing labels"),
         (pd.array([None] + ["a"] * 159, dtype="string"), "no missing labels"),
-        (pd.array([None] + [True] * 159, dtype="boolean"), "no missing labels"),
-        (pd.Series([None] + [1] * 159, dtype="int64[pyarrow]"), "no missing labels"),
         (np.r_[np.inf, np.zeros(159)], "finite, got inf for row 0"),
-        (["a", 1] * 80, "all of one kind, got int, str"),
     ],
 )
-def test_bad_labels_are_refused(by, message, two_groups):
-    X, _ = two_groups
-    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+def test_bad_labels_are_refused(by, message, by_region):
+    hdp, X, _ = by_region
     with pytest.raises(ValueError, match=message):
         topic_shares(hdp, X, by)
     with pytest.raises(ValueError, match=message):
         TopicSharesDisplay.from_estimator(hdp, X, by)
 
 
-LEVELS = ["low", "medium", "high"]
-ZONE = pd.to_datetime(["2001-03-25", "2001-03-26", "2001-12-01"]).tz_localize("CET")
-
-
 @pytest.mark.parametrize(
     ("labels", "has_slope"),
     [
-        (pd.Categorical(LEVELS, LEVELS, ordered=True), False),
         (pd.Series(pd.Categorical([3, 1, 2], [3, 1, 2], ordered=True)), False),
-        (pl.Series(LEVELS, dtype=pl.Enum(LEVELS)), False),
-        (pd.Series(["9", "10", "11"]), False),
         (pd.cut([1, 5, 15], [0, 3, 10, 20]), False),
         (pd.array([7, 8, 12], dtype="Int64"), True),
         (pd.period_range("2001-11", periods=3, freq="M"), True),
-        (pd.period_range("2001Q4", periods=3, freq="Q"), True),
-        (pd.Series(ZONE), True),
     ],
 )
-def test_groups_have_the_order_of_their_labels(labels, has_slope, two_groups):
+def test_groups_have_the_order_of_their_labels(labels, has_slope, by_region):
     """In shares, in their figure, and over time; once for columns of frames."""
-    X, _ = two_groups
+    hdp, X, _ = by_region
     of = np.arange(160)[::-1] % 3
-    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
     by = labels[of]
     with warnings.catch_warnings(action="error"):
         shares = topic_shares(hdp, X, by)
@@ -367,9 +337,9 @@ def test_groups_have_the_order_of_their_labels(labels, has_slope, two_groups):
 
 
 @pytest.mark.parametrize("by", ["groups", "numbers", "dates"])
-def test_figure_has_the_shares(by, two_groups):
-    X, groups = two_groups
-    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+def test_figure_has_the_shares(by, by_region):
+    hdp, X, _ = by_region
+    groups = np.arange(160) % 3
     labels = {
         "groups": np.array(["north", "south", "somewhere in the west"])[groups],
         "numbers": np.arange(160) % 10,
@@ -397,29 +367,7 @@ def test_documents_without_a_token_are_refused(name):
         topic_shares(model, 0 * X, np.arange(60) % 2)
 
 
-def test_coordinates_are_refused():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 6))
-    model = HierarchicalComponentAnalysis(max_iter=2, random_state=0).fit(X)
-    with pytest.raises(TypeError, match="does not return shares"):
-        topic_shares(model, X, np.zeros(60))
-
-
-def test_shares_print_in_a_line(two_groups):
-    X, groups = two_groups
-    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
-    assert repr(topic_shares(hdp, X, groups)).startswith("TopicShares(n_groups=")
-
-
 # -- differences, covariates, links, clusters, weights ---------------------------------
-
-
-@pytest.fixture(scope="module")
-def by_region(two_groups):
-    """A fit, documents, and three groups of them."""
-    X, groups = two_groups
-    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
-    return hdp, X, np.array(["east", "north", "west"])[groups]
 
 
 def test_differences_are_those_of_draws(by_region):
@@ -442,17 +390,6 @@ def test_differences_are_those_of_draws(by_region):
     one = topic_shares(*by_region[:2], ["all"] * 160)
     with pytest.raises(ValueError, match="two groups or more"):
         one.differences()
-
-
-def test_a_group_of_one_document_takes_no_interval_from_the_others(by_region):
-    model, X, regions = by_region
-    regions = regions.copy()
-    regions[7] = "alone"
-    with pytest.warns(UserWarning, match="one document"):
-        shares = topic_shares(model, X, regions)
-    found = shares.differences("east")
-    assert np.isnan(found.low[0]).all()
-    assert not np.isnan(found.low[1:]).any()
 
 
 def regression(shares, design, weights, scores, mean):
@@ -571,6 +508,7 @@ def test_a_topic_that_a_group_has_not_is_warned_of():
 
 def test_table_is_markdown_and_the_forest_has_topics_on_the_axis(by_region):
     shares = topic_shares(*by_region)
+    assert repr(shares).startswith("TopicShares(n_groups=")
     lines = str(shares).splitlines()
     assert lines[0].startswith("| share (%), 90 % interval | east | north | west |")
     cell = f"{100 * shares.mean[0, 0]:.1f} ({100 * shares.low[0, 0]:.1f} to "
