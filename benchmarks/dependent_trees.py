@@ -38,13 +38,11 @@ from skbnp.distributions import inverse_bessel_ratio, log_normaliser
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.metrics import plug_in_gain
-from skbnp.models.dependent_trees import attachments
+from skbnp.models.dependent_trees import assignments, attachments
 from skbnp.models.dependent_trees.state import log_normaliser_gain
-from skbnp.models.dependent_trees.structure import TreeEdits
+from skbnp.models.dependent_trees.structure import EpochEdits
 from skbnp.models.dependent_trees.updates import spherical_kmeans
 
-#: What follows merges that gain too little by themselves.
-FOLLOWING = {(TreeEdits, "_attachments_near"): []}
 #: Least ratio to one component for each epoch.
 TARGETS = {"nips": 1.22, "arxiv_titles": 1.05, "sotu": 1.05}
 N_EPOCHS = {"arxiv_titles": 10, "arxiv_large": 1, "arxiv2000": 10}
@@ -476,16 +474,15 @@ def text(names, seeds):
 
 #: Functions that make a kind of moves, and what each returns in its place.
 WITHOUT = {
-    "merges": {(TreeEdits, "_merge"): None},
-    "merges with what follows": {(TreeEdits, "_merge_rejected"): None},
-    "births": {(TreeEdits, "_propose_births"): 0},
-    "other parents": {(TreeEdits, "_attach"): None, **FOLLOWING},
+    "merges": {(EpochEdits, "_merge"): None},
+    "births": {(EpochEdits, "_propose_births"): 0},
+    "births at the start": {(assignments, "_propose_births"): []},
+    "other parents": {(EpochEdits, "_attach"): None},
     "reversals": {(attachments, "propose_reversals"): []},
     "attachments": {(attachments, "propose_attachments"): []},
-    "attachments that follow": FOLLOWING,
-    "exchanges": {(TreeEdits, "_exchange"): None},
-    "reviews": {(TreeEdits, "_review_parents"): None},
-    "revivals": {(TreeEdits, "_revive_nodes"): None},
+    "exchanges": {(EpochEdits, "_exchange"): None},
+    "reviews": {(EpochEdits, "_review_parents"): None},
+    "revivals": {(EpochEdits, "_revive_nodes"): None},
 }
 #: Numbers of seeds of each sort of data.
 N_SEEDS = {"planted": 5, "drift": 5, "quiet": 2, "text": 2}

@@ -78,7 +78,7 @@ def measured(X, n_rows, n_nodes, n_words):
     seconds = dict.fromkeys(("visits", "updates", "merges", "births"), 0.0)
     with Executor(None) as executor:
         learner = learner_of(X, n_nodes, executor)
-        moves, learner.moves = learner.moves, structure.TreeEdits(learner.moves.moves)
+        moves, learner.moves = learner.moves, structure.EpochEdits(learner.moves.moves)
         learner.moves.end_pass = lambda *given: True
         monitor = Monitor(new_history())
         learner.one_pass(monitor)  # without memory: not as later ones

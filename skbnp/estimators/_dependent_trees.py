@@ -37,7 +37,7 @@ from skbnp.models.dependent_trees.memory import (
 )
 from skbnp.models.dependent_trees.merges import merged
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
-from skbnp.models.dependent_trees.structure import TreeEdits
+from skbnp.models.dependent_trees.structure import EpochEdits
 from skbnp.models.dependent_trees.updates import (
     n_clusters_for,
     spherical_kmeans,
@@ -374,7 +374,7 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
             schedule,
             self._local_step(posterior, shards, schedule.n_rounds),
             EpochCache(shards, others, run),
-            NO_MOVES if moves is None else TreeEdits(moves),
+            NO_MOVES if moves is None else EpochEdits(moves),
         )
 
     def _local_step(self, posterior, shards, n_rounds) -> RowLocalStep:

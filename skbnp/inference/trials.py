@@ -7,7 +7,7 @@ ids by which rejected ones are recorded, and makes proposals of them.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -25,6 +25,9 @@ from skbnp.utils.typing import Array, Ints
 Ids = tuple[int, ...]
 T = TypeVar("T")
 
+#: Of edits by which no node ends.
+NO_MERGES: Mapping[int, int] = {}
+
 #: Nats by which a move must raise the bound that adds components.
 LEAST_GAIN = 1.0
 #: Relative rounding errors of a bound: a move that removes some may lose so much.
@@ -35,16 +38,29 @@ LEAST_RISE = 0.1
 WAIT = 4
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeEdit:
+    """A change of a tree, by ids of its nodes."""
+
+    kind: str | None = None  # name of the move in the log; None: not in the log
+    parents: Ids = ()  # ids that it changes or ends
+    children: Ids = ()  # ids that live on, or begin
+    #: Node that takes what each node has that ends or is renamed; -1: none.
+    merged_into: Mapping[int, int] = field(default_factory=dict)
+
+    def entry(self, step: int) -> Lineage | None:
+        """Return the entry of the change in the lineage."""
+        if self.kind is None:
+            return None
+        return Lineage(step, self.kind, self.parents, self.children)
+
+
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(TreeEdit):
     """An edited tree with the globals that it starts from, and the rows it touches."""
 
-    kind: str  # name of the move in the log
-    parents: Ids  # ids that it changes or ends
-    children: Ids  # ids that live on, or begin
     state: Any
     rows: Any
-    merged_into: Mapping[int, int] | None = None  # of nodes that it ends
 
     @property
     def tree(self) -> Tree:
@@ -85,7 +101,7 @@ class Context:
         """Rows with a share in any of some stubs."""
 
     @abstractmethod
-    def edited(self, tree: Tree, merged_into: Mapping[int, int] | None = None) -> Any:
+    def edited(self, tree: Tree, merged_into: Mapping[int, int] = NO_MERGES) -> Any:
         """Return the globals re-indexed to an edited tree; new nodes have zeros."""
 
     def below(self, node: int) -> Any:
@@ -109,12 +125,17 @@ class Context:
         children: Iterable[int],
         tree: Tree,
         touched: ArrayLike,
-        merged_into: Mapping[int, int] | None = None,
+        merged_into: Mapping[int, int] = NO_MERGES,
     ) -> Any:
         """Propose an edited tree, for the rows of the stubs that it touches."""
-        state, rows = self.edited(tree, merged_into), self.touching(np.array(touched))
-        names = tuple(parents), tuple(children)
-        return self.proposal(kind, *names, state, rows, merged_into)
+        return self.proposal(
+            self.edited(tree, merged_into),
+            self.touching(np.array(touched)),
+            kind=kind,
+            parents=tuple(parents),
+            children=tuple(children),
+            merged_into=merged_into,
+        )
 
 
 #: Globals, statistics of all rows, and the memo of the rows that a move touches.
@@ -293,11 +314,10 @@ class EditMoves(Judge):
         if others is not None:
             others = proposal.reindexed(others, posterior.state.tree)
             others = others.reindex_to(proposal.tree, state.tree)
-        log = [Lineage(0, proposal.kind, proposal.parents, proposal.children)]
         with commit():
             cache.put(proposal.rows, memo)
             cache.others = others
-            adopt(posterior, state, stats, log)
+            adopt(posterior, state, stats, [proposal.entry(0)])
 
 
 def bound_of(posterior: Posterior) -> float:

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.models.dependent_trees.memory import EpochLearner
-from skbnp.models.dependent_trees.structure import TreeEdits
 from skbnp.models.hdp.stream_trials import PausedTrials, StreamTrials
 from skbnp.models.nested_crp.local import DocPaths, TreeCorpus
 from skbnp.trees import Tree, TreeView
@@ -38,10 +37,8 @@ CLASSES = {
     "models.dependent_trees.memory": (
         "Edit EpochCache EpochGlobals LastBroadcast RowLocalStep"
     ),
-    "models.dependent_trees.records": (
-        "Attach Birth Exchange Merge Remove Reverse Sort"
-    ),
     "models.dependent_trees.state": "EpochState EpochStats TreePriors",
+    "models.dependent_trees.structure": "EpochEdits",
     "models.hca.local": "Memo RowCache",
     "models.hca.model": "Model",
     "models.hca.moves": "ComponentEdits Proposal RecentRows Rival",
@@ -93,7 +90,6 @@ LEARNER = get_type_hints(Learner) | {"local_step": object}
 LEARNER.pop("is_stream")
 register(Learner, types=LEARNER)
 register(EpochLearner, types=LEARNER)
-register(TreeEdits, make=TreeEdits.restored)
 PAUSED = {"trials": StreamTrials, "n_steps": Steps}
 register(PausedTrials, types=PAUSED, make=PausedTrials)
 TREE_CORPUS = {"X": object, "size": int | None, "scale": float, "memos": list[DocPaths]}

@@ -333,29 +333,24 @@ class Tree:
 
     # Edits, by id ---------------------------------------------------------------------
 
-    def add(
-        self, parent: int, *, depth: int | None = None, first_id: int | None = None
-    ) -> "Tree":
+    def add(self, parent: int, *, depth: int | None = None) -> "Tree":
         """Add a child after its siblings, or a chain of nodes down to `depth`.
 
-        Their ids are `next_id` and the following numbers, or start at `first_id`, which
-        has not been used before.
+        Their ids are `next_id` and the following numbers.
         """
         place = self._position(parent)
         top = int(self.depth[place]) + 1
         below = np.arange(top, top + 1 if depth is None else depth + 1)
-        first = self.next_id if first_id is None else first_id
+        new = self.next_id + np.arange(len(below))
         if len(below) == 0:
             raise ValueError(
                 f"depth must be >= {top} below node {parent}, got {depth}."
             )
-        if first < self.next_id:
-            raise ValueError(f"first_id must be >= {self.next_id}, got {first}.")
         end = self._end(place)
         return self._edited(
-            np.insert(self.ids, end, first + np.arange(len(below))),
+            np.insert(self.ids, end, new),
             np.insert(self.depth, end, below),
-            first + len(below),
+            self.next_id + len(below),
         )
 
     def remove(self, node: int) -> "Tree":
@@ -397,13 +392,15 @@ class Tree:
             raise ValueError(f"Node {node} cannot move below {parent}, a part of it.")
         return self._graft(place, below, skip=0)
 
-    def reverse(self, node: int) -> "Tree":
+    def reverse(self, node: int, parent: int) -> "Tree":
         """Put a node in the place of its parent, which becomes the node's last child.
 
         Each keeps its other children.
         """
-        place = self._movable(node)
-        above, end = int(self.parent[place]), self._end(place)
+        place, above = self._movable(node), self._position(parent)
+        end = self._end(place)
+        if self.parent[place] != above:
+            raise ValueError(f"Node {parent} is not the parent of node {node}.")
         segment = slice(above, self._end(above))
         order = np.r_[place:end, above:place, end : segment.stop]
         steps = np.where((order >= place) & (order < end), -1, 1)
@@ -459,6 +456,18 @@ class Tree:
             )
         order = depth_first(self.parent, self.depth, key)
         return self._edited(self.ids[order], self.depth[order])
+
+    def rename(self, nodes: ArrayLike, names: ArrayLike) -> "Tree":
+        """Give nodes other names, which are below the next one."""
+        ids = self.ids.copy()
+        ids[self.positions(nodes)] = names
+        return Tree(ids, self.depth, self.next_id)
+
+    def sorted_as(self, ids: ArrayLike) -> "Tree":
+        """Sort siblings in the order of a list of all ids."""
+        rank = np.empty(len(self), dtype=np.intp)
+        rank[self.positions(ids)] = np.arange(len(self))
+        return self.sort_siblings(rank)
 
     def _graft(self, place: int, parent: int, skip: int) -> "Tree":
         """Move a subtree, without the first `skip` nodes, below another node."""

@@ -138,13 +138,13 @@ def test_births_are_those_of_the_twin(dimension, target, n_rounds, seed):
     if result is None:
         return
     assert_allclose(result.gain, gain, rtol=3e-8, atol=5e-7)
-    tree = result.birth.edit(TREE)
+    tree = result.record.edit(TREE)
     shares = by_position(tree, result.memo)
     assert_allclose(shares, after, rtol=1e-5, atol=1e-11)
     assert_array_equal(shares > 0.0, after > 0.0)  # not what is negligible
     change = (after - q).sum(axis=0)
-    concerned = tree.positions(result.birth.ids)
-    assert_allclose(result.birth.change.masses, change[concerned], atol=1e-6)
+    concerned = tree.positions(result.ids)
+    assert_allclose(result.change.masses, change[concerned], atol=1e-6)
     assert_allclose(np.delete(change, concerned), 0.0, atol=1e-12)
     for name, value in (
         ("pull", 1.01 * near.pull),

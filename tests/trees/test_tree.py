@@ -161,26 +161,37 @@ def test_edits_leave_the_tree_as_it_was():
 def test_an_id_never_returns():
     tree = Tree().add(0)
     assert tree.remove(1).add(0).ids.tolist() == [0, 2]
-    with pytest.raises(ValueError, match="first_id must be >= 2"):
-        tree.remove(1).add(0, first_id=1)
 
 
 def test_an_edge_is_reversed():
-    tree = SMALL.reverse(1)
+    tree = SMALL.reverse(1, 0)
     check_invariants(tree)
     assert tree.ids.tolist() == [1, 4, 6, 5, 0, 2, 3, 7]
     assert tree.depth.tolist() == [0, 1, 2, 1, 1, 2, 2, 3]
-    below = SMALL.reverse(4)
+    below = SMALL.reverse(4, 1)
     check_invariants(below)
     assert below.parent_of(4) == 0
     assert below.parent_of(1) == 4
     assert below.children_of(4).tolist() == [6, 1]
     assert below.children_of(1).tolist() == [5]
     # Children keep their parents, so that a second reversal is the way back.
-    back = below.reverse(1)
+    back = below.reverse(1, 4)
     assert back.sort_siblings(back.ids) == SMALL.sort_siblings(SMALL.ids)
     with pytest.raises(ValueError, match="root"):
-        SMALL.reverse(0)
+        SMALL.reverse(0, 0)
+    with pytest.raises(ValueError, match="not the parent"):
+        SMALL.reverse(4, 0)
+
+
+def test_nodes_exchange_names_and_siblings_have_the_order_of_a_list():
+    tree = SMALL.rename([1, 4], [4, 1])
+    check_invariants(tree)
+    assert tree.ids.tolist() == [0, 4, 1, 6, 5, 2, 3, 7]
+    assert_array_equal(tree.depth, SMALL.depth)
+    with pytest.raises(ValueError, match="one id"):
+        SMALL.rename([1], [4])
+    order = SMALL.sort_siblings(-SMALL.ids)
+    assert SMALL.sorted_as(order.ids) == order != SMALL
 
 
 def test_an_edge_is_subdivided_and_the_node_suppressed():

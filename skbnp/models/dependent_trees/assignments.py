@@ -141,7 +141,7 @@ def _score_all(
     memo, stats = update_local(table, X, run=run)
     result = _updated(model, state, others.plus(stats), others)
     gone = np.setdiff1d(state.tree.ids, result[1].tree.ids).tolist()
-    memo = records.replay_memo(memo, [records.Remove(node) for node in gone])
+    memo = records.replay_memo(memo, dict.fromkeys(gone, -1))
     return Assigned(*result, memo.nodes[:, 0].astype(np.intp)), memo
 
 
@@ -208,7 +208,7 @@ def _with_births(start: Assigned, proposals: list[births.Proposed]) -> Assigned:
     proposals = births.renumbered(proposals, tree)
     for one in proposals:
         nodes[one.rows] = one.memo.nodes[:, 0]
-    made = [one.birth for one in proposals]
+    made = [one.record for one in proposals]
     state, stats = records.replay(start.state, start.stats, start.model.priors, made)
     others = start.others.reindexed(tree, state.tree)
     return Assigned(start.model, state, stats, others, nodes)

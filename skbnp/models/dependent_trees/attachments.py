@@ -14,7 +14,7 @@ import numpy as np
 from skbnp.inference.trials import Rejections, without_overlap
 from skbnp.kernels import _attachments as kernels
 from skbnp.models.dependent_trees.epoch import LEAST_EVIDENCE
-from skbnp.models.dependent_trees.records import Attach, Products, Reverse
+from skbnp.models.dependent_trees.records import Products, Record, attach, reverse
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
@@ -80,35 +80,29 @@ def propose_attachments(
     products: Products,
     rejections: Rejections,
     n_passes: int,
-    near: set[int] | None = None,
-) -> list[tuple[Attach, float]]:
+) -> list[Record]:
     """Propose moves of nodes to other parents, the largest gain of the bound first.
 
     No node moves twice, and none goes below one that moves: together they leave a tree.
     Nodes with a past do not go deeper. Nodes and parents that gain nothing wait in
-    `rejections` for some passes. If `near` is given, only moves whose node, old or new
-    parent is in it are proposed.
+    `rejections` for some passes.
     """
     tree, least = state.tree, _least_gains(state, LEAST_GAIN)
     if len(tree) < 3:
         return []
     nodes, parents = _best_parents(tree, products)
-    ids = tree.ids[nodes], tree.ids[tree.parent[nodes]], tree.ids[parents]
-    moves = [Attach(*move) for move in np.column_stack(ids).tolist()]
-    is_tried = [
-        rejections.is_over((move.node, move.parent), n_passes)
-        and (near is None or not near.isdisjoint((move.node, move.old, move.parent)))
-        for move in moves
-    ]
+    pairs = zip(tree.ids[nodes].tolist(), tree.ids[parents].tolist(), strict=True)
+    keys = [("attachment", *pair) for pair in pairs]
+    is_tried = [rejections.is_over(key, n_passes) for key in keys]
     tried, judged = np.flatnonzero(is_tried), []
     gains = attachment_gains(state, stats, priors, nodes[tried], parents[tried])
     for at, gain in zip(tried.tolist(), gains.tolist(), strict=True):
+        _, node, parent = keys[at]
         if gain > least[nodes[at]]:
-            judged.append((moves[at], gain))
+            judged.append((-gain, node, parent))
         else:
-            rejections.add((moves[at].node, moves[at].parent), n_passes)
-    judged.sort(key=lambda one: (-one[1], one[0].node, one[0].parent))
-    return _compatible(tree, judged)
+            rejections.add(keys[at], n_passes)
+    return _compatible(tree, [(node, parent) for _, node, parent in sorted(judged)])
 
 
 def _best_parents(tree: Tree, products: Products) -> tuple[Ints, Ints]:
@@ -147,20 +141,18 @@ def _least_gains(state: EpochState, least: float) -> np.ndarray:
     return np.where(state.past >= 0, LEAST_EVIDENCE, least)
 
 
-def _compatible(
-    tree: Tree, judged: list[tuple[Attach, float]]
-) -> list[tuple[Attach, float]]:
+def _compatible(tree: Tree, moves: list[tuple[int, int]]) -> list[Record]:
     """Return attachments on one tree that can be made together, in their order."""
     moving: set[int] = set()
     parents: set[int] = set()  # new ones, and all above them
     chosen = []
-    for move, gain in judged:
-        path = set(tree.path_to(move.parent).tolist())
-        if move.node in moving | parents or path & moving:
+    for node, parent in moves:
+        path = set(tree.path_to(parent).tolist())
+        if node in moving | parents or path & moving:
             continue
-        moving.add(move.node)
+        moving.add(node)
         parents |= path
-        chosen.append((move, gain))
+        chosen.append(attach(node, int(tree.parent_of(node)), parent))
     return chosen
 
 
@@ -179,7 +171,7 @@ def reverse_gain(
     shape = Tree(tree.ids[near], tree.depth[near] - tree.depth[parent])
     above = state.parents(np.array([parent]))[0]
     centroid = state.centroid if parent == 0 else np.zeros(state.width)
-    both = np.array([node, tree.ids[parent]])
+    edge = node, int(tree.ids[parent])
 
     def worth(shape: Tree) -> float:
         """Bound of an edge's two nodes in a tree of this shape, directions updated."""
@@ -188,11 +180,11 @@ def reverse_gain(
         small = replace(small, above=above, centroid=centroid)
         few = stats.taken(at)
         for _ in range(N_UPDATES):
-            small = update_nodes(small, few, priors, both)
+            small = update_nodes(small, few, priors, np.array(edge))
         return direction_bound(small, few, priors)
 
-    gain = worth(shape.reverse(node)) - worth(shape)
-    gain += _evidence_of_sticks(state, tree.reverse(node), priors)
+    gain = worth(shape.reverse(*edge)) - worth(shape)
+    gain += _evidence_of_sticks(state, tree.reverse(*edge), priors)
     return gain - _evidence_of_sticks(state, tree, priors)
 
 
@@ -203,7 +195,7 @@ def propose_reversals(
     products: Products,
     rejections: Rejections,
     n_passes: int,
-) -> list[tuple[Reverse, float]]:
+) -> list[Record]:
     """Propose reversals of edges that raise the bound, no two adjacent, best first.
 
     Edges are ranked by the fit of each end to what is above them; those that gain
@@ -228,20 +220,21 @@ def propose_reversals(
     judged = []
     for at in best[better[best] > -COSINE_SLACK].tolist():
         node, parent = int(tree.ids[places[at]]), int(tree.ids[parents[at]])
-        if not rejections.is_over((node, parent), n_passes):
+        key = ("reversal", node, parent)
+        if not rejections.is_over(key, n_passes):
             continue
         gain = reverse_gain(state, stats, priors, node)
         if gain > least[parents[at]]:
-            judged.append((Reverse(node, parent), gain))
+            judged.append((-gain, node, parent))
         else:
-            rejections.add((node, parent), n_passes)
-    judged.sort(key=lambda one: (-one[1], one[0].node))
+            rejections.add(key, n_passes)
 
-    def near(judged: tuple[Reverse, float]) -> set[int]:
+    def near(judged: tuple[float, int, int]) -> set[int]:
         """Both nodes, the one above them, and all children of both."""
-        move, _ = judged
-        above = tree.path_to(move.parent).tolist()[-2:]
-        children = map(tree.children_of, (move.parent, move.node))
-        return {move.node, move.parent, *above, *np.concatenate([*children]).tolist()}
+        _, node, parent = judged
+        above = tree.path_to(parent).tolist()[-2:]
+        children = map(tree.children_of, (parent, node))
+        return {node, parent, *above, *np.concatenate([*children]).tolist()}
 
-    return without_overlap(judged, near)
+    chosen = without_overlap(sorted(judged), near)
+    return [reverse(node, parent) for _, node, parent in chosen]

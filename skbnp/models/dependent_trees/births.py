@@ -22,7 +22,7 @@ from skbnp.distributions import expansion
 from skbnp.kernels._births import find_birth
 from skbnp.models.dependent_trees.epoch import EpochMoves
 from skbnp.models.dependent_trees.local import Memo, Naturals, sum_rows
-from skbnp.models.dependent_trees.records import Birth
+from skbnp.models.dependent_trees.records import Record, birth
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import natural_of
 from skbnp.trees import Tree
@@ -52,10 +52,18 @@ class Collected:
 class Proposed:
     """A birth, the assignments of its rows after it, and the gain of the bound."""
 
-    birth: Birth
+    target: int
+    new: int
+    ids: Ints  # nodes whose statistics change, the new one included
+    change: EpochStats  # in the order of `ids`
     rows: Ints
     memo: Memo
     gain: float
+
+    @property
+    def record(self) -> Record:
+        """The birth to replay."""
+        return birth(self.target, self.new, self.ids, self.change)
 
 
 def row_keys(step: int, target: int, rows: Ints) -> NDArray[np.uint64]:
@@ -173,8 +181,8 @@ def propose_birth(
     assignments = replace(memo, nodes=nodes, weights=weights)
     change = sum_rows(tree, assignments, X).plus(sum_rows(tree, memo, X), -1.0)
     concerned = np.flatnonzero(np.diff(change.sums.indptr) + (change.masses != 0.0))
-    birth = Birth(target, new, tree.ids[concerned], change.taken(concerned))
-    return Proposed(birth, collected.rows, assignments, gain)
+    ids, change = tree.ids[concerned], change.taken(concerned)
+    return Proposed(target, new, ids, change, collected.rows, assignments, gain)
 
 
 def join_rows(proposed: Sequence[Proposed]) -> Joined:
@@ -188,9 +196,8 @@ def renumbered(proposed: Sequence[Proposed], tree: Tree) -> list[Proposed]:
     """Give new nodes the next ids of a tree, in records and assignments."""
     result = []
     for new, one in enumerate(proposed, tree.next_id):
-        old, birth, memo = one.birth.new, one.birth, one.memo
-        ids = np.where(birth.ids == old, new, birth.ids)
-        nodes = np.where(memo.nodes == old, new, memo.nodes).astype(np.int32)
-        birth, memo = replace(birth, new=new, ids=ids), replace(memo, nodes=nodes)
-        result.append(replace(one, birth=birth, memo=memo))
+        ids = np.where(one.ids == one.new, new, one.ids)
+        nodes = np.where(one.memo.nodes == one.new, new, one.memo.nodes)
+        memo = replace(one.memo, nodes=nodes.astype(np.int32))
+        result.append(replace(one, new=new, ids=ids, memo=memo))
     return result

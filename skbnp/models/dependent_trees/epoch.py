@@ -62,7 +62,7 @@ class EpochMoves:
     merge : {"safe", "lax", "none"}
         Nodes merge with siblings or parents if the bound rises for certain; or, as in
         the paper, if it rises but for the entropy that rows lose, which may lower it;
-        or never. Merges that are judged with new parents and learned priors raise it.
+        or never.
     reattach, birth : bool
         Whether nodes are tried below other parents, and new nodes for some of the rows
         of another.

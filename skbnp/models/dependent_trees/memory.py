@@ -1,6 +1,6 @@
 """Cache of dependent trees: rows by shard, their local step and statistics."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -51,17 +51,9 @@ class EpochGlobals:
 class Edit:
     """Moves after a local step: assignments of some rows change, then nodes merge."""
 
-    records: tuple[Record, ...]
+    merged_into: Mapping[int, int]
     rows: Ints  # numbers in the epoch, increasing
     assignments: Memo  # by these rows
-
-    @classmethod
-    def of(
-        cls, records: Sequence[Record], rows: Ints, assignments: Memo
-    ) -> "Edit | None":
-        """Return what changes memos; None if nothing does."""
-        ends = tuple(record for record in records if record.merged_into)
-        return cls(ends, rows, assignments) if ends or len(rows) else None
 
     def made(self, memo: Memo, first_row: int) -> Memo:
         """Return the assignments of a shard after these moves."""
@@ -73,7 +65,7 @@ class Edit:
             memo = memo.replaced(
                 self.rows[own] - first_row, self.assignments.taken(own)
             )
-        return replay_memo(memo, self.records)
+        return replay_memo(memo, self.merged_into)
 
 
 Edits = tuple[Edit, ...]
@@ -335,9 +327,10 @@ class EpochCache(StatisticsCache):
         new = tree = posterior.state.tree
         for record in records:
             new = record.edit(new)
-        self.others = self.others.reindexed(tree, new, merged_into_of(records))
-        edit = Edit.of(records, *joined)
-        if edit is not None:
+        merged_into, (rows, assignments) = merged_into_of(records), joined
+        self.others = self.others.reindexed(tree, new, merged_into)
+        if merged_into or len(rows):
+            edit = Edit(merged_into, rows, assignments)
             followed_by = {
                 sent: replace(sent, edits=(*sent.edits, edit))
                 for sent in self._groups(range(len(self.last_broadcasts)))

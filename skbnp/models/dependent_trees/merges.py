@@ -15,11 +15,11 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import xlogy
 
 from skbnp.inference.executor import Run
-from skbnp.inference.trials import Rejections, without_overlap
+from skbnp.inference.trials import without_overlap
 from skbnp.kernels import _sticks as stick_kernels
 from skbnp.models.dependent_trees.epoch import LEAST_EVIDENCE, PAUSE_ROWS
 from skbnp.models.dependent_trees.local import Memo
-from skbnp.models.dependent_trees.records import Exchange, Merge, Products
+from skbnp.models.dependent_trees.records import Products, Record, exchange, merge
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
@@ -145,11 +145,6 @@ SLACK = 20.0
 MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
-#: Merges that are judged with their repairs after a pass, at most, and pairs of
-#: nodes for all of them: each takes time as the square of the number of nodes.
-N_COMPOUND, COMPOUND_PAIRS = 6, 1 << 22
-#: Nats that such a merge may lose by itself: new parents and priors may gain more.
-COMPOUND_SLACK = 30.0
 #: Pairs that are ranked at a time, and at least those of one node.
 PAIRS_PER_BLOCK = 1 << 19
 
@@ -158,7 +153,8 @@ PAIRS_PER_BLOCK = 1 << 19
 class MergeProposal:
     """A merge, the past that is kept, and the entropy that rows may lose by it."""
 
-    merge: Merge
+    source: int
+    target: int
     past_of: Literal["source", "target"]  # that the merged node keeps
     lost: float
     evidence: float = 0.0  # nats that it needs beyond, where a topic with rows ends
@@ -169,12 +165,12 @@ class MergeProposal:
         return self.lost + self.evidence
 
     @property
-    def records(self) -> tuple[Exchange | Merge, ...]:
+    def records(self) -> tuple[Record, ...]:
         """The records to replay."""
-        source, target = self.merge.source, self.merge.target
+        source, target = self.source, self.target
         if self.past_of == "target":
-            return (self.merge,)
-        return Exchange((source, target), (target, source)), Merge(target, source)
+            return (merge(source, target),)
+        return exchange((source, target), (target, source)), merge(target, source)
 
 
 def propose_merges(
@@ -217,18 +213,16 @@ def propose_merges(
     def judge(unit: int) -> list[MergeProposal]:
         judged = []
         for at in likely[units[sources[likely]] == unit].tolist():
-            record = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
-            rise, past_of = _best_merge(state, stats, priors, record)
-            lost = losses.of(record, rise) if test == "safe" else 0.0
+            both = int(tree.ids[sources[at]]), int(tree.ids[targets[at]])
+            rise, past_of = _best_merge(state, stats, priors, *both)
+            lost = losses.of(*both, rise) if test == "safe" else 0.0
             if rise.gain > lost or (test == "lax" and rise.gain == 0.0):
-                evidence = _evidence_of_end(state, stats, record)
-                proposal = MergeProposal(record, past_of, lost, evidence)
+                evidence = _evidence_of_end(state, stats, *both)
+                proposal = MergeProposal(*both, past_of, lost, evidence)
                 judged.append((rise.gain - lost, proposal))
-        judged.sort(key=lambda one: (-one[0], one[1].merge.source, one[1].merge.target))
+        judged.sort(key=lambda one: (-one[0], one[1].source, one[1].target))
         proposals = [one for _, one in judged]
-        return without_overlap(
-            proposals, lambda one: {one.merge.source, one.merge.target}
-        )
+        return without_overlap(proposals, lambda one: {one.source, one.target})
 
     some = np.unique(units[sources[likely]])
     return [one for proposals in run(judge, some) for one in proposals]
@@ -254,54 +248,11 @@ def merge_units(tree: Tree, parity: int) -> Ints:
     return owner
 
 
-def n_compound(n_nodes: int) -> int:
-    """Largest number of compound merges that are judged after a pass.
-
-    None with 2,049 nodes or more: a merge gains no more there than in a small tree.
-    """
-    return min(N_COMPOUND, COMPOUND_PAIRS // n_nodes**2)
-
-
-def propose_compound_merges(
-    state: EpochState,
-    stats: EpochStats,
-    priors: TreePriors,
-    products: Products,
-    losses: "EntropyLosses",
-    rejections: Rejections,
-    n_passes: int,
-) -> list[MergeProposal]:
-    """Propose merges into parents, to be judged with the moves that follow, best first.
-
-    By itself none loses more than `COMPOUND_SLACK` nats. Nodes with a past do not merge
-    so; nodes and parents that gained nothing wait in `rejections` for some passes.
-    """
-    tree, sources = state.tree, 1 + np.flatnonzero(find_new(state)[1:])
-    targets = tree.parent[sources]
-    pairs = np.column_stack([tree.ids[sources], tree.ids[targets]]).tolist()
-    is_over = [rejections.is_over(tuple(pair), n_passes) for pair in pairs]
-    sources, targets = sources[is_over], targets[is_over]
-    gains = products.exact_merges(sources, targets)
-    gains += stick_gains(state, priors, sources, targets)
-    best = np.argsort(-gains, kind="stable")[: n_compound(len(tree))]
-    proposals = []
-    for at in best[gains[best] > -COMPOUND_SLACK].tolist():
-        merge = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
-        gain = merge_gain(state, stats, priors, merge.source, merge.target)
-        proposals.append(MergeProposal(merge, "target", losses.of(merge, gain)))
-    return proposals
-
-
-def find_new(state: EpochState) -> Flags:
-    """Whether nodes have no past, by position."""
-    return (state.past < 0) & (state.history <= 0.0)
-
-
 def _best_merge(
-    state: EpochState, stats: EpochStats, priors: TreePriors, merge: Merge
+    state: EpochState, stats: EpochStats, priors: TreePriors, source: int, target: int
 ) -> tuple[MergeGain, Literal["source", "target"]]:
     """Gain of a merge of an epoch's nodes, and whose past the merged node keeps."""
-    both = merge.source, merge.target
+    both = source, target
     rise = merge_gain(state, stats, priors, *both)
     if (state.past[state.tree.positions(both)] >= 0).all():
         other = merge_gain(state, stats, priors, *both, past_of="source")
@@ -310,13 +261,15 @@ def _best_merge(
     return rise, "target"
 
 
-def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> float:
+def _evidence_of_end(
+    state: EpochState, stats: EpochStats, source: int, target: int
+) -> float:
     """Nats that a merge needs if one of two topics with a past ends.
 
     Zero if one has few rows. Of topics that come near each other for one epoch one
     would end in it, and start again in the next.
     """
-    both = state.tree.positions([merge.source, merge.target])
+    both = state.tree.positions([source, target])
     if (state.past[both] >= 0).all() and (stats.masses[both] >= PAUSE_ROWS).all():
         return LEAST_EVIDENCE
     return 0.0
@@ -361,11 +314,11 @@ class EntropyLosses:
         sums = np.bincount(at.ravel(), values, len(distinct))
         return cls(distinct, sums.astype(np.float64, copy=False))
 
-    def of(self, merge: Merge, result: MergeGain) -> float:
+    def of(self, source: int, target: int, result: MergeGain) -> float:
         """Entropy that rows lose by a merge, or an upper bound of it."""
         if self.has_others:
             return result.most_lost
-        first, second = sorted((merge.source, merge.target))
+        first, second = sorted((source, target))
         begin, end = np.searchsorted(self.pairs[:, 0], [first, first + 1])
         at = begin + int(np.searchsorted(self.pairs[begin:end, 1], second))
         is_known = at < end and self.pairs[at, 1] == second
@@ -491,7 +444,7 @@ def past_gains(state: EpochState, products: Products, of_pasts: Array) -> Array:
 
 def propose_exchanges(
     state: EpochState, gains: Array, most_lost: float = 0.0
-) -> list[Exchange]:
+) -> list[Record]:
     """Cycles of the best assignment of pasts to nodes, the largest gain first.
 
     Only directions decide which past a node has: if one topic ends as another begins,
@@ -507,10 +460,10 @@ def propose_exchanges(
     for cycle in _cycles_and_chains(names):
         gain = float(gains[cycle, names[cycle]].sum())
         both = ids[cycle].tolist(), ids[names[cycle]].tolist()
-        exchange = Exchange(tuple(both[0]), tuple(both[1]))
-        if gain >= (-most_lost if exchange.brings_back else 0.0):
-            proposals.append((gain, exchange))
-    proposals.sort(key=lambda one: (-one[0], one[1].nodes))
+        record = exchange(tuple(both[0]), tuple(both[1]))
+        if gain >= (-most_lost if record.kind == "revive" else 0.0):
+            proposals.append((gain, record))
+    proposals.sort(key=lambda one: (-one[0], one[1].parents))
     return [record for _, record in proposals]
 
 

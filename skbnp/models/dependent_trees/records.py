@@ -4,16 +4,16 @@ A record names nodes by id and contains all that replaying needs. Replaying draw
 nothing and judges nothing: the same records lead to the same tree, see `Tree.digest`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
-from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from skbnp.distributions import expansion
-from skbnp.inference.posterior import Lineage
+from skbnp.inference.trials import Ids, TreeEdit
 from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.epoch import NO_ROWS
 from skbnp.models.dependent_trees.local import Memo, Naturals
@@ -30,211 +30,112 @@ from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Flags, Ints
 
 
-class Record:
-    """A change of the tree of an epoch; fields of subclasses are ids of nodes."""
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Record(TreeEdit):
+    """A change of the tree of an epoch, and the nodes whose directions follow."""
 
-    __slots__ = ()
-    #: Name of the change in the lineage; None where users do not see it.
-    kind: ClassVar[str | None] = None
-    #: Fields that name nodes whose direction is updated, by names after the change.
-    updated: ClassVar[tuple[str, ...]] = ()
-    #: Those whose direction is updated before the directions of all of `updated`.
-    updated_first: ClassVar[tuple[str, ...]] = ()
-    #: Parents and children of the entry in the lineage; by default those of `updated`.
-    logged: ClassVar[tuple[tuple[str, ...], tuple[str, ...]] | None] = None
-    #: Method of trees that makes the change, and the fields that it reads.
-    made_by: ClassVar[tuple[Callable[..., Tree], tuple[str, ...]]]
-
-    def _ids(self, names: tuple[str, ...]) -> tuple[int, ...]:
-        """Ids of nodes in some fields."""
-        return tuple(getattr(self, name) for name in names)
+    edit: Callable[[Tree], Tree]
+    #: Nodes whose direction is updated, by their names after the change.
+    touched: Ids = ()
+    #: Those whose direction is updated before the directions of all that are touched.
+    first: Ids = ()
+    #: Nodes whose statistics change, the new one included, and these changes.
+    change: tuple[Ints, EpochStats] | None = None
 
     @property
-    def touched(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated, by their names after the change."""
-        return self._ids(self.updated)
-
-    @property
-    def first(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated before those of all that are touched."""
-        return self._ids(self.updated_first)
-
-    @property
-    def merged_into(self) -> dict[int, int]:
-        """Node that takes the rows of each node that ends or is renamed; -1 is none."""
-        return {}
-
-    @property
-    def nodes_concerned(self) -> set[int]:
-        """Nodes that are touched, renamed or ended, by names before and after."""
-        moved = self.merged_into
-        return {*self.touched, *moved, *moved.values()} - {-1}
-
-    @property
-    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Parents and children of the entry in the lineage."""
-        parents, children = self.logged or (self.updated, self.updated)
-        return self._ids(parents), self._ids(children)
+    def is_exchange(self) -> bool:
+        """Whether names are exchanged."""
+        return self.kind in ("exchange", "revive")
 
     def is_possible(self, tree: Tree) -> bool:
         """Whether the change can still be made after others have changed the tree."""
+        try:
+            self.edit(tree)
+        except ValueError:
+            return False
         return True
 
-    def edit(self, tree: Tree) -> Tree:
-        """Return the changed tree."""
-        make, names = self.made_by
-        return make(tree, *self._ids(names))
 
-    def entry(self, step: int) -> Lineage | None:
-        """Return the entry of the change in the lineage."""
-        return None if self.kind is None else Lineage(step, self.kind, *self.lineage)
+def birth(target: int, new: int, ids: Ints, change: EpochStats) -> Record:
+    """Return the birth of the next node below a target, after its children.
 
-
-@dataclass(frozen=True, slots=True)
-class Birth(Record):
-    """A new child of the target, after its siblings, with rows from other nodes.
-
-    The former statistics of each row that it takes are subtracted in the same update,
-    so that rows are never counted twice.
+    It takes rows from other nodes: `change` are the statistics of nodes `ids` with
+    them less those before, so that rows are never counted twice.
     """
-
-    kind: ClassVar[str] = "birth"
-    updated = ("target", "new")
-    updated_first = ("new",)
-    logged = (("target",), ("target", "new"))
-    target: int
-    new: int
-    ids: Ints  # nodes whose statistics change, the new one included
-    change: EpochStats  # in the order of `ids`
-
-    def edit(self, tree: Tree) -> Tree:
-        """Return the changed tree."""
-        return tree.add(self.target, first_id=self.new)
+    return Record(
+        kind="birth",
+        parents=(target,),
+        children=(target, new),
+        edit=partial(Tree.add, parent=target),
+        touched=(target, new),
+        first=(new,),
+        change=(ids, change),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Merge(Record):
-    """The target, a sibling or the parent, takes rows and children of the source."""
-
-    kind: ClassVar[str] = "merge"
-    updated = ("target",)
-    logged = (("target", "source"), ("target",))
-    made_by = Tree.merge, ("source", "target")
-    source: int
-    target: int
-
-    @property
-    def merged_into(self) -> dict[int, int]:
-        """Node that takes the rows of each node that ends or is renamed; -1 is none."""
-        return {self.source: self.target}
-
-    def is_possible(self, tree: Tree) -> bool:
-        """Whether the change can still be made after others have changed the tree."""
-        return self.source in tree and self.target in tree
+def merge(source: int, target: int) -> Record:
+    """Return a merge: a sibling or the parent takes rows and children of a node."""
+    return Record(
+        kind="merge",
+        parents=(target, source),
+        children=(target,),
+        merged_into={source: target},
+        edit=partial(Tree.merge, source=source, target=target),
+        touched=(target,),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Attach(Record):
-    """A node, with all below it, goes below another parent."""
-
-    kind: ClassVar[str] = "reattach"
-    updated = ("node", "old", "parent")
-    updated_first = ("node",)
-    logged = (("node", "parent"), ("node", "parent"))
-    made_by = Tree.move, ("node", "parent")
-    node: int
-    old: int
-    parent: int
-
-    def is_possible(self, tree: Tree) -> bool:
-        """Whether the change can still be made after others have changed the tree."""
-        return not tree.is_ancestor(self.node, self.parent)
+def attach(node: int, old: int, parent: int) -> Record:
+    """Return a move of a node, with all below it, to another parent."""
+    return Record(
+        kind="reattach",
+        parents=(node, parent),
+        children=(node, parent),
+        edit=partial(Tree.move, node=node, parent=parent),
+        touched=(node, old, parent),
+        first=(node,),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Reverse(Record):
-    """A node takes the place of its parent, which goes below it."""
+def reverse(node: int, parent: int) -> Record:
+    """Return the reversal of an edge: the parent of a node goes below it."""
+    both = (node, parent)
+    edit = partial(Tree.reverse, node=node, parent=parent)
+    return Record(
+        kind="reattach",
+        parents=both,
+        children=both,
+        edit=edit,
+        touched=both,
+        first=both,
+    )
 
-    kind: ClassVar[str] = "reattach"
-    updated = updated_first = ("node", "parent")
-    made_by = Tree.reverse, ("node",)
-    node: int
-    parent: int
 
-    def is_possible(self, tree: Tree) -> bool:
-        """Whether the change can still be made after others have changed the tree."""
-        return tree.parent_of(self.node) == self.parent
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange(Record):
-    """Nodes exchange names, pasts and shares of past rows; rows stay.
+def exchange(nodes: Ids, names: Ids) -> Record:
+    """Return an exchange of names, pasts and shares of past rows; rows stay.
 
     One of the names may be that of a node that has ended, and is revived; then one of
     the nodes that began since ends.
     """
-
-    nodes: tuple[int, ...]
-    names: tuple[int, ...]  # that they have then
-
-    @property
-    def touched(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated, by their new names."""
-        return self.names
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        """Name of the change in the lineage."""
-        return "revive" if self.brings_back else "exchange"
-
-    @property
-    def brings_back(self) -> bool:
-        """Whether a node that has ended comes back."""
-        return set(self.names) != set(self.nodes)
-
-    @property
-    def merged_into(self) -> dict[int, int]:
-        """Node that takes the rows of each node that ends or is renamed; -1 is none."""
-        return dict(zip(self.nodes, self.names, strict=True))
-
-    @property
-    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Parents and children of the entry in the lineage."""
-        return self.nodes, self.names
-
-    def edit(self, tree: Tree) -> Tree:
-        """Return the changed tree."""
-        ids = tree.ids.copy()
-        ids[tree.positions(self.nodes)] = self.names
-        return Tree(ids, tree.depth, next_id=tree.next_id)
+    return Record(
+        kind="exchange" if set(names) == set(nodes) else "revive",
+        parents=nodes,
+        children=names,
+        merged_into=dict(zip(nodes, names, strict=True)),
+        edit=partial(Tree.rename, nodes=nodes, names=names),
+        touched=names,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Remove(Record):
-    """A leaf without rows is removed."""
-
-    kind: ClassVar[str] = "prune"
-    logged = (("node",), ())
-    made_by = Tree.remove, ("node",)
-    node: int
-
-    @property
-    def merged_into(self) -> dict[int, int]:
-        """Node that takes the rows of each node that ends or is renamed; -1 is none."""
-        return {self.node: -1}
+def remove(node: int) -> Record:
+    """Return the end of a leaf without rows."""
+    edit = partial(Tree.remove, node=node)
+    return Record(kind="prune", parents=(node,), merged_into={node: -1}, edit=edit)
 
 
-@dataclass(frozen=True, slots=True)
-class Sort(Record):
-    """Siblings are sorted in the order of the ids in the record."""
-
-    ids: Ints
-
-    def edit(self, tree: Tree) -> Tree:
-        """Return the changed tree."""
-        rank = np.empty(len(tree), dtype=np.intp)
-        rank[tree.positions(self.ids)] = np.arange(len(tree))
-        return tree.sort_siblings(rank)
+def sort(ids: Ints) -> Record:
+    """Return an order of siblings, that of all ids."""
+    return Record(edit=partial(Tree.sorted_as, ids=ids))
 
 
 def merged_into_of(records: Iterable[Record]) -> dict[int, int]:
@@ -258,16 +159,16 @@ def replay(
     """
     if not records:
         return state, stats
-    if any(isinstance(record, Exchange) for record in records):
+    if any(record.is_exchange for record in records):
         return _in_turns(state, stats, priors, records)
     tree = state.tree
     for record in records:
         tree = record.edit(tree)
     merged_into = merged_into_of(records)
-    births = [record for record in records if isinstance(record, Birth)]
+    changes = [record.change for record in records if record.change is not None]
     kept = stats.reindexed(state.tree, tree, merged_into)
-    if births:
-        kept = _with_births(kept, tree, births, merged_into)
+    if changes:
+        kept = _with_births(kept, tree, changes, merged_into)
     new = state.resized(tree)
     for gone, target in merged_into.items():
         if target >= 0 and gone in state.tree:
@@ -288,7 +189,7 @@ def _in_turns(
     state: EpochState, stats: EpochStats, priors: TreePriors, records: Sequence[Record]
 ) -> tuple[EpochState, EpochStats]:
     """Replay records of which some exchange names; adjacent exchanges count as one."""
-    for exchanges, group in groupby(records, lambda one: isinstance(one, Exchange)):
+    for exchanges, group in groupby(records, lambda one: one.is_exchange):
         some = list(group)
         if exchanges:
             touched = np.unique([name for one in some for name in one.touched])
@@ -316,12 +217,15 @@ def _exchanged(state: EpochState, records: Sequence[Record]) -> EpochState:
 
 
 def _with_births(
-    stats: EpochStats, tree: Tree, births: Sequence[Birth], merged_into: dict[int, int]
+    stats: EpochStats,
+    tree: Tree,
+    of_births: Sequence[tuple[Ints, EpochStats]],
+    merged_into: Mapping[int, int],
 ) -> EpochStats:
     """Return statistics with the rows of births at new nodes."""
-    ids = [node for birth in births for node in birth.ids.tolist()]
+    ids = [node for nodes, _ in of_births for node in nodes.tolist()]
     places = tree.positions([merged_into.get(node, node) for node in ids])
-    changes = [birth.change for birth in births]
+    changes = [change for _, change in of_births]
     masses = np.concatenate([change.masses for change in changes])
     entropies = np.concatenate([change.entropies for change in changes])
     sums = sp.csr_array(sp.vstack([change.sums for change in changes], format="csr"))
@@ -329,21 +233,20 @@ def _with_births(
     return replace(stats, masses=np.maximum(stats.masses, 0.0))
 
 
-def propose_removals(state: EpochState, stats: EpochStats) -> list[Remove]:
+def propose_removals(state: EpochState, stats: EpochStats) -> list[Record]:
     """Propose to remove leaves without rows, none in the window either."""
     tree = state.tree
     is_leaf = np.bincount(tree.parent[1:], minlength=len(tree)) == 0
     idle = is_leaf & (stats.masses < NO_ROWS) & (state.history <= 0.0)
     idle[0] = False
-    return [Remove(node) for node in tree.ids[idle].tolist()]
+    return [remove(node) for node in tree.ids[idle].tolist()]
 
 
-def replay_memo(memo: Memo, records: Sequence[Record]) -> Memo:
+def replay_memo(memo: Memo, merged_into: Mapping[int, int]) -> Memo:
     """Move rows to the targets of their nodes; shares without a target are dropped.
 
     A row with weights at a node and at its target has their sum in one entry.
     """
-    merged_into = merged_into_of(records)
     gone = np.array(sorted(merged_into), dtype=np.int32)
     is_gone = np.isin(memo.nodes, gone)
     rows = np.flatnonzero(is_gone.any(axis=1))

@@ -4,14 +4,13 @@ Leaves without rows are removed; nodes merge, those of odd units before those of
 ones; once this gains little, edges are reversed, or else nodes go below other parents,
 since they can merge with siblings alone; new nodes are tried. Moves of a kind are
 judged one by one on the same state, made together, and kept if the bound of all rows
-has risen; if not, in halves. So many moves cost one copy of the state. If all of them
-gain little, merges into parents that gained too little by themselves are tried together
-with attachments and priors that follow. Proposals that gain nothing wait for some
-passes; once moves gain little, all other parents are judged again, if the tree has
-changed since. The moves of the paper are merges and births in turn, and nothing else.
+has risen; if not, in halves. So many moves cost one copy of the state. Proposals that
+gain nothing wait for some passes; once moves gain little, all other parents are judged
+again, if the tree has changed since. The moves of the paper are merges and births in
+turn, and nothing else.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from weakref import ref
 
@@ -23,12 +22,10 @@ from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.trials import Rejections, adopt, make_in_halves
 from skbnp.models.dependent_trees import attachments, births, merges
-from skbnp.models.dependent_trees.attachments import propose_attachments
 from skbnp.models.dependent_trees.births import Joined, Proposed, join_rows, renumbered
 from skbnp.models.dependent_trees.epoch import (
     NO_ROWS,
     PAUSE_ROWS,
-    EpochModel,
     EpochMoves,
     EpochPosterior,
 )
@@ -40,13 +37,11 @@ from skbnp.models.dependent_trees.merges import (
     propose_exchanges,
 )
 from skbnp.models.dependent_trees.records import (
-    Birth,
-    Exchange,
     Products,
     Record,
-    Sort,
     propose_removals,
     replay,
+    sort,
 )
 from skbnp.models.dependent_trees.state import (
     EpochState,
@@ -57,124 +52,6 @@ from skbnp.models.dependent_trees.state import (
 from skbnp.models.dependent_trees.updates import update_sticks
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Array, Ints
-
-# Acceptance of moves of dependent trees, by the bound of all rows.
-#
-# Records are replayed on the present state. If the bound of all rows rises by more than
-# the least gain, the new globals, the cache of the rows and the lineage change in one
-# commit; if not, nothing changes. Several moves are judged together, and in halves if
-# the bound would fall.
-
-
-#: Relative rounding errors of a bound.
-ROUNDING = 1e-12
-#: Records of a move, and the nats by which the bound must rise.
-Judged = tuple[tuple[Record, ...], float]
-#: Of moves by which no row changes its nodes.
-NOTHING: Joined = np.empty(0, dtype=np.intp), Memo.joined([])
-
-
-class Judge(trials.Judge):
-    """Moves of an epoch that are made if the bound of all rows rises."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []  # all so far
-
-    def _keep(self, learner: EpochLearner, moves: Sequence[Judged]) -> bool:
-        """Make moves together, in halves if the bound would fall; return whether any.
-
-        Each comes with the entropy that rows may lose by it, or its least gain.
-        """
-
-        def make(some: Sequence[Judged]) -> bool:
-            records, least = zip(*some, strict=True)
-            return self._make_if_better(learner, _exchanges_first(records), sum(least))
-
-        def is_possible(one: Judged) -> bool:
-            tree = learner.posterior.state.tree
-            return all(record.is_possible(tree) for record in one[0])
-
-        return make_in_halves(make, moves, is_possible) > 0
-
-    def _make_if_better(
-        self,
-        learner: EpochLearner,
-        records: Sequence[Record],
-        lost: float,
-        joined: Joined = NOTHING,
-    ) -> bool:
-        """Make moves if the bound rises, and assign the `joined` rows of births.
-
-        `lost` is the least rise: entropy that the rows may lose, or evidence.
-        """
-        posterior, before = learner.posterior, self.bound(learner.posterior)
-        new, kept = replayed(posterior, records)
-        after = posterior.model.bound(new, kept)
-        if after - lost <= before + ROUNDING * abs(before):
-            return False
-        self._write(learner, records, new, kept, joined)
-        self._present = posterior.model, posterior.state, posterior.global_stats, after
-        return True
-
-    def _make(self, learner: EpochLearner, records: Sequence[Record]) -> None:
-        """Make moves, whatever the bound."""
-        self._write(learner, records, *replayed(learner.posterior, records))
-
-    def _write(
-        self,
-        learner: EpochLearner,
-        records: Sequence[Record],
-        state: EpochState,
-        stats: EpochStats,
-        joined: Joined = NOTHING,
-    ) -> None:
-        """Change globals, cache and lineage by moves, in place in one commit."""
-        posterior = learner.posterior
-        log = [record.entry(posterior.n_steps) for record in records]
-        with commit():
-            learner.cache.keep(posterior, records, joined)
-            adopt(posterior, state, stats, [one for one in log if one])
-            self.records.extend(records)
-
-    def _refresh(self, learner: EpochLearner) -> None:
-        """Sum the statistics of rows again: merges add up shares of both nodes."""
-        posterior = learner.posterior
-        global_stats = learner.cache.global_stats(posterior.state.tree)
-        posterior.replace_globals(
-            update_sticks(posterior.state, global_stats), global_stats
-        )
-
-
-def replayed(
-    posterior: EpochPosterior, records: Sequence[Record]
-) -> tuple[EpochState, EpochStats]:
-    """Return state and statistics of a posterior after moves."""
-    priors = posterior.model.priors
-    return replay(posterior.state, posterior.global_stats, priors, records)
-
-
-def replayed_with_priors(
-    learner: EpochLearner, records: Sequence[Record]
-) -> tuple[EpochModel, EpochState, EpochStats]:
-    """Return model, state and statistics after moves, with learned priors."""
-    state, stats = replayed(learner.posterior, records)
-    model, state = learner.posterior.model.learn_priors(state, stats)
-    return model, state, stats
-
-
-def nodes_of(records: Iterable[Record]) -> set[int]:
-    """Nodes that moves touch, rename or end, by their names before and after."""
-    return {node for record in records for node in record.nodes_concerned}
-
-
-def _exchanges_first(moves: Sequence[tuple[Record, ...]]) -> list[Record]:
-    """Order records: exchanges first, so that replaying takes two turns.
-
-    The result is the same, as no node is in two of the moves.
-    """
-    records = [record for move in moves for record in move]
-    return sorted(records, key=lambda one: not isinstance(one, Exchange))
-
 
 # Births of dependent trees after a pass: nodes to try, proposals from their rows.
 
@@ -199,9 +76,8 @@ def draw_targets(
         return np.empty(0, dtype=np.intp)
     shares = masses[able] / masses[able].sum()
     drawn = rng.choice(able, size=len(able), replace=False, p=shares)
-    waits = np.array(
-        [not rejections.is_over((node,), n_passes) for node in ids[drawn].tolist()]
-    )
+    keys = [("birth", node) for node in ids[drawn].tolist()]
+    waits = np.array([not rejections.is_over(key, n_passes) for key in keys])
     n_tries = min(n_tries, max(int((~waits).sum()), LEAST_BIRTHS))
     return ids[drawn[np.argsort(waits, kind="stable")[:n_tries]]]
 
@@ -238,17 +114,13 @@ def propose_births(
 
 
 class CachedProducts:
-    """Products of all pairs of nodes, and gains by other pasts, of the last state."""
+    """Products of all pairs of nodes, and gains by other pasts, in a pass of moves."""
 
     def __init__(self) -> None:
         """Start without products."""
         self._products: tuple[ref[EpochState], Products] | None = None
-        self._pasts: tuple[Array, Array] | None = None  # those, and their products
+        self._pasts: Array | None = None  # products of previous directions
         self._gains: tuple[Products, Array] | None = None  # by other pasts
-
-    def clear(self) -> None:
-        """Remove what depends on the state; products of pasts stay in an epoch."""
-        self._products = self._gains = None
 
     def of(self, posterior: EpochPosterior) -> Products:
         """Return products of all pairs, cached for the state of the last call."""
@@ -264,104 +136,21 @@ class CachedProducts:
         """Return the gains of directions by other pasts, cached likewise."""
         state, products, last = posterior.state, self.of(posterior), self._gains
         if last is None or last[0] is not products:
-            gains = past_gains(state, products, self.of_pasts(state))
+            if self._pasts is None:  # which are fixed in an epoch
+                self._pasts = state.previous @ state.previous.T
+            gains = past_gains(state, products, self._pasts)
             self._gains = last = products, gains
         return last[1]
 
-    def of_pasts(self, state: EpochState) -> Array:
-        """Return products of previous directions, which are fixed in an epoch."""
-        if self._pasts is None or self._pasts[0] is not state.previous:
-            self._pasts = state.previous, state.previous @ state.previous.T
-        return self._pasts[1]
 
-
+#: Relative rounding errors of a bound.
+ROUNDING = 1e-12
+#: Records of a move, and the nats by which the bound must rise.
+Judged = tuple[Sequence[Record], float]
+#: Of moves by which no row changes its nodes.
+NOTHING: Joined = np.empty(0, dtype=np.intp), Memo.joined([])
 #: Times that moves of one kind are made after a pass.
 N_TURNS = 5
-#: Kinds of moves that wait where they gain nothing: targets, nodes and parents, nodes
-#: that would merge or exchange names. A fit may end while some wait.
-KINDS = ("attachment", "birth", "exchange", "merge", "reversal")
-
-
-class CompoundMoves(Judge):
-    """Merges with attachments and priors that follow."""
-
-    moves: EpochMoves
-    _rejections: dict[str, Rejections]
-
-    def __init__(self, moves: EpochMoves):
-        """Start without cached products and rejections."""
-        super().__init__()
-        self.moves = moves
-        self._rejections = {kind: Rejections() for kind in KINDS}
-        self._products = CachedProducts()
-
-    def _merge_rejected(self, learner: EpochLearner) -> None:
-        """Judge merges of small loss together with the moves that follow."""
-        posterior, waits = learner.posterior, self._rejections["merge"]
-        state, stats = posterior.state, posterior.global_stats
-        n_at_most = merges.n_compound(len(state.tree))
-        if self.moves.merge == "none" or not n_at_most:
-            return
-        if not merges.find_new(state)[1:].any():
-            return
-        given = state, stats, posterior.model.priors, self._products.of(posterior)
-        losses, n_passes = learner.cache.losses(), learner.n_passes
-        for one in merges.propose_compound_merges(*given, losses, waits, n_passes):
-            if self._make_compound(learner, [one.merge], one.lost):
-                return
-            waits.add((one.merge.source, one.merge.target), n_passes)
-
-    def _make_compound(
-        self, learner: EpochLearner, records: Sequence[Record], least: float
-    ) -> bool:
-        """Make moves and those that follow if the bound rises by `least`.
-
-        Nodes near them go below other parents, and priors are learned; what these gain
-        without the moves does not count.
-        """
-        before, near = self.bound(learner.posterior), nodes_of(records)
-        records = [*records, *self._attachments_near(learner, near, records)]
-        after = EpochModel.bound(*replayed_with_priors(learner, records)) - least
-        if after <= before + ROUNDING * abs(before):
-            return False
-        others = self._attachments_near(learner, near)
-        if after <= EpochModel.bound(*replayed_with_priors(learner, others)):
-            return False
-        # Once more, as another copy of the state would have been in memory till here.
-        model, state, stats = replayed_with_priors(learner, records)
-        with commit():
-            self._write(learner, records, state, stats)
-            learner.posterior.model = model
-        self._refresh(learner)
-        return True
-
-    def _attachments_near(
-        self, learner: EpochLearner, near: set[int], records: Sequence[Record] = ()
-    ) -> list[Record]:
-        """Propose moves of nodes in `near`, or below these, while the bound rises."""
-        posterior, priors = learner.posterior, learner.posterior.model.priors
-        proposals: list[Record] = []
-        if not self.moves.reattach:
-            return proposals
-        state, stats = replayed(posterior, records)
-        bound = posterior.model.bound(state, stats)
-        for _ in range(N_TURNS):
-            products = self._products.of(posterior)
-            if state is not posterior.state:
-                products = Products.of(state, priors, products)
-            given = state, stats, priors, products, Rejections(), 0
-            more = [move for move, _ in propose_attachments(*given, near)]
-            del given, products  # they are as large as the state
-            if not more:
-                break
-            state, stats = replay(state, stats, priors, more)
-            before, bound = bound, posterior.model.bound(state, stats)
-            if bound <= before:
-                break
-            proposals += more
-        return proposals
-
-
 #: Relative change of the concentration below which moves begin.
 SETTLED = 0.05
 #: Relative rise of the bound by the moves after a pass, from which learning continues.
@@ -372,40 +161,53 @@ SETTLED_BIRTHS = 3
 BIRTH_SHARE = 0.1
 
 
-class TreeEdits(CompoundMoves):
-    """Moves of dependent trees after each pass, in the order of their kinds."""
+class EpochEdits(trials.Judge):
+    """Moves of dependent trees after each pass, in the order of their kinds.
 
+    Records are replayed on the present state. If the bound of all rows rises by more
+    than the least gain, the new globals, the cache of the rows and the lineage change
+    in one commit; if not, nothing changes.
+    """
+
+    moves: EpochMoves
+    rejections: Rejections
     _concentration: float
     _n_without_birth: int
     _is_reviewed: bool  # all parents have been judged since the tree changed last
 
+    records: Sequence[Record] = ()  # made after the last pass
+
     def __init__(self, moves: EpochMoves):
         """Start with all moves due, and without rejections."""
-        super().__init__(moves)
+        self.moves, self.rejections = moves, Rejections()
         self._concentration = np.inf
         self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
         self._is_reviewed = False
-
-    @classmethod
-    def restored(
-        cls, moves: EpochMoves, _rejections: dict[str, Rejections], **learned: object
-    ) -> "TreeEdits":
-        """Return moves that go on from what others have learned."""
-        result = cls(moves)
-        result._rejections = {kind: _rejections[kind] for kind in KINDS}
-        vars(result).update(learned)
-        return result
+        self._products = CachedProducts()  # of one pass
 
     def end_pass(self, learner: EpochLearner, monitor: Monitor) -> bool:
         """Try moves; return whether they gain so little that the fit may converge."""
         concentration = learner.posterior.state.concentration
-        has_past = len(learner.posterior.state.places_with_past) > 0
         last, self._concentration = self._concentration, concentration
         if not abs(last - concentration) <= SETTLED * concentration:
             return False
-        if self._is_printed:
-            return self._end_printed_pass(learner)
-        n_before, before = len(self.records), self.bound(learner.posterior)
+        self.records, self._products = [], CachedProducts()
+        before = self.bound(learner.posterior)
+        if self._is_printed:  # Algorithm 1: in odd and in even units, then births
+            self._merge(learner)
+            self._propose_births(learner)
+        else:
+            self._try_kinds(learner, before)
+        self._products = CachedProducts()
+        if self.records:
+            self._sort(learner)
+        is_settled = self._is_printed or self._gains_little(learner, before)
+        self._present = None
+        return is_settled
+
+    def _try_kinds(self, learner: EpochLearner, before: float) -> None:
+        """Make moves of each kind; `before` is the bound without them."""
+        has_past = len(learner.posterior.state.places_with_past) > 0
         self._prune(learner)
         self._exchange(learner)
         self._in_turns(self._merge, learner)
@@ -418,41 +220,90 @@ class TreeEdits(CompoundMoves):
             self._n_without_birth = SETTLED_BIRTHS
             if has_past:  # merges of such nodes had to wait until here
                 self._in_turns(self._merge, learner)
-        if self._gains_little(learner, before):
-            self._merge_rejected(learner)
         if self._gains_little(learner, before) and not self._is_reviewed:
             self._review_parents(learner)
             self._is_reviewed = True
-        made = self.records[n_before:]
-        self._is_reviewed &= not made
-        if {"birth", "merge", "prune"} & {record.kind for record in made}:
+        self._is_reviewed &= not self.records
+        if {"birth", "merge", "prune"} & {record.kind for record in self.records}:
             self._revive_nodes(learner, before)
-        self._products.clear()
-        if made:
-            self._sort(learner)
-        is_settled = self._gains_little(learner, before)
-        self._present = None
-        return is_settled
 
     @property
     def _is_printed(self) -> bool:
         """Whether moves are those of the paper."""
         return self.moves.algorithm == "paper"
 
-    def _end_printed_pass(self, learner: EpochLearner) -> bool:
-        """Merge in odd and in even units, then births: Algorithm 1 of the paper."""
-        n_before = len(self.records)
-        self._merge(learner)
-        self._propose_births(learner)
-        self._products.clear()
-        self._present = None
-        if len(self.records) > n_before:
-            self._sort(learner)
-        return True
-
     def _gains_little(self, learner: EpochLearner, before: float) -> bool:
         """Whether the bound is hardly larger than before the moves of a pass."""
         return self.bound(learner.posterior) - before <= SETTLED_GAIN * abs(before)
+
+    # Acceptance -----------------------------------------------------------------------
+
+    def _keep(self, learner: EpochLearner, moves: Sequence[Judged]) -> bool:
+        """Make moves together, in halves if the bound would fall; return whether any.
+
+        Each comes with the entropy that rows may lose by it, or its least gain.
+        """
+
+        def make(some: Sequence[Judged]) -> bool:
+            records = [record for move, _ in some for record in move]
+            # Exchanges first, so that replaying takes two turns: the result is the
+            # same, as no node is in two of the moves.
+            records.sort(key=lambda one: not one.is_exchange)
+            return self._make_if_better(learner, records, sum(one for _, one in some))
+
+        def is_possible(one: Judged) -> bool:
+            tree = learner.posterior.state.tree
+            return all(record.is_possible(tree) for record in one[0])
+
+        return make_in_halves(make, moves, is_possible) > 0
+
+    def _make_if_better(
+        self,
+        learner: EpochLearner,
+        records: Sequence[Record],
+        lost: float,
+        joined: Joined = NOTHING,
+    ) -> bool:
+        """Make moves if the bound rises, and assign the `joined` rows of births.
+
+        `lost` is the least rise: entropy that the rows may lose, or evidence.
+        """
+        posterior, before = learner.posterior, self.bound(learner.posterior)
+        new, kept = _replayed(posterior, records)
+        after = posterior.model.bound(new, kept)
+        if after - lost <= before + ROUNDING * abs(before):
+            return False
+        self._write(learner, records, new, kept, joined)
+        self._present = posterior.model, posterior.state, posterior.global_stats, after
+        return True
+
+    def _make(self, learner: EpochLearner, records: Sequence[Record]) -> None:
+        """Make moves, whatever the bound."""
+        self._write(learner, records, *_replayed(learner.posterior, records))
+
+    def _write(
+        self,
+        learner: EpochLearner,
+        records: Sequence[Record],
+        state: EpochState,
+        stats: EpochStats,
+        joined: Joined = NOTHING,
+    ) -> None:
+        """Change globals, cache and lineage by moves, in place in one commit."""
+        posterior = learner.posterior
+        log = [record.entry(posterior.n_steps) for record in records]
+        with commit():
+            learner.cache.keep(posterior, records, joined)
+            adopt(posterior, state, stats, [one for one in log if one])
+            self.records = [*self.records, *records]
+
+    def _refresh(self, learner: EpochLearner) -> None:
+        """Sum the statistics of rows again: merges add up shares of both nodes."""
+        posterior = learner.posterior
+        global_stats = learner.cache.global_stats(posterior.state.tree)
+        posterior.replace_globals(
+            update_sticks(posterior.state, global_stats), global_stats
+        )
 
     # Kinds of moves -------------------------------------------------------------------
 
@@ -508,19 +359,17 @@ class TreeEdits(CompoundMoves):
         state = learner.posterior.state
         if len(state.places_with_past) == 0:
             return
-        waits, n_before = self._rejections["exchange"], len(self.records)
-        gains = self._products.past_gains(learner.posterior)
-        proposals = [
-            record
+        gains, now = self._products.past_gains(learner.posterior), learner.n_passes
+        keys = {
+            record: ("exchange", *record.touched)
             for record in propose_exchanges(state, gains)
-            if waits.is_over(record.touched, learner.n_passes)
-        ]
-        moves = [((one,), LEAST_GAIN * len(one.nodes)) for one in proposals]
+        }
+        proposals = [one for one in keys if self.rejections.is_over(keys[one], now)]
+        moves = [([one], LEAST_GAIN * len(one.touched)) for one in proposals]
         self._keep(learner, moves)
-        made = self.records[n_before:]
         for record in proposals:
-            if record not in made:
-                waits.add(record.touched, learner.n_passes)
+            if record not in self.records:
+                self.rejections.add(keys[record], now)
 
     def _revive_nodes(self, learner: EpochLearner, least_bound: float) -> None:
         """Identify new nodes with ended ones, if the bound allows.
@@ -538,12 +387,12 @@ class TreeEdits(CompoundMoves):
         for record in propose_exchanges(state, gains, allowed_loss):
             posterior = learner.posterior
             model, now = posterior.model, (posterior.state, posterior.global_stats)
-            if not record.brings_back:
+            if record.kind != "revive":
                 continue
-            new = replayed(posterior, [record])
+            new = _replayed(posterior, [record])
             gain = direction_bound(*new, model.priors)
             gain -= direction_bound(*now, model.priors)
-            least = LEAST_GAIN * len(record.nodes) - allowed_loss
+            least = LEAST_GAIN * len(record.touched) - allowed_loss
             if gain > least and model.bound(*new) > least_bound:
                 self._write(learner, [record], *new)
 
@@ -558,35 +407,27 @@ class TreeEdits(CompoundMoves):
         pauses &= state.history[places] >= PAUSE_ROWS
         return places[pauses]
 
-    def _attach(
-        self, learner: EpochLearner, waits: Mapping[str, Rejections] | None = None
-    ) -> None:
-        """Move nodes below other parents, or reverse edges; `waits` are rejections."""
-        if not self.moves.reattach:
+    def _attach(self, learner: EpochLearner, waits: Rejections | None = None) -> None:
+        """Reverse edges, or else move nodes below other parents."""
+        if not self.moves.reattach or len(learner.posterior.state.tree) == 1:
             return
-        if len(learner.posterior.state.tree) == 1:
-            return
-        kinds = (
-            ("reversal", attachments.propose_reversals),
-            ("attachment", attachments.propose_attachments),
-        )
-        for kind, propose in kinds:
+        kinds = attachments.propose_reversals, attachments.propose_attachments
+        for propose in kinds:
             posterior = learner.posterior
-            proposals = propose(
+            records = propose(
                 posterior.state,
                 posterior.global_stats,
                 posterior.model.priors,
                 self._products.of(posterior),
-                (waits or self._rejections)[kind],
+                waits or self.rejections,
                 learner.n_passes,
             )
-            if self._keep(learner, [((record,), 0.0) for record, _ in proposals]):
+            if self._keep(learner, [([record], 0.0) for record in records]):
                 return
 
     def _review_parents(self, learner: EpochLearner) -> None:
         """Judge all nodes below other parents, also those that wait."""
-        waits = {kind: Rejections() for kind in KINDS}
-        self._in_turns(partial(self._attach, waits=waits), learner)
+        self._in_turns(partial(self._attach, waits=Rejections()), learner)
 
     def _propose_births(self, learner: EpochLearner) -> int:
         """Try births; return the number of nodes that are born."""
@@ -598,19 +439,16 @@ class TreeEdits(CompoundMoves):
         n_tries = int(min(n_tries, posterior.max_components - len(tree)))
         if not self.moves.birth or n_tries <= 0 or not cache.last_broadcasts:
             return 0
-        targets = draw_targets(
-            posterior, n_tries, self._rejections["birth"], learner.n_passes
-        )
-        n_before = len(self.records)
-        n_births = self._apply_births(
-            learner, propose_births(learner, targets, self.moves)
-        )
-        born = {one.target for one in self.records[n_before:] if isinstance(one, Birth)}
+        now = learner.n_passes
+        targets = draw_targets(posterior, n_tries, self.rejections, now)
+        proposed = propose_births(learner, targets, self.moves)
+        n_births = self._apply_births(learner, proposed)
+        made = [one.parents[0] for one in self.records if one.kind == "birth"]
         for node in targets.tolist():
-            if node in born:
-                self._rejections["birth"].forget((node,))
+            if node in made:
+                self.rejections.forget(("birth", node))
             else:
-                self._rejections["birth"].add((node,), learner.n_passes)
+                self.rejections.add(("birth", node), now)
         return n_births
 
     def _apply_births(self, learner: EpochLearner, proposed: list[Proposed]) -> int:
@@ -619,7 +457,7 @@ class TreeEdits(CompoundMoves):
 
         def make(some: Sequence[Proposed]) -> bool:
             named = renumbered(some, learner.posterior.state.tree)
-            made = [one.birth for one in named]
+            made = [one.record for one in named]
             return self._make_if_better(learner, made, least, join_rows(named))
 
         return make_in_halves(make, proposed)
@@ -631,4 +469,12 @@ class TreeEdits(CompoundMoves):
             return
         tree = sorted_tree(posterior.state, posterior.global_stats)
         if tree != posterior.state.tree:
-            self._make(learner, [Sort(tree.ids)])
+            self._make(learner, [sort(tree.ids)])
+
+
+def _replayed(
+    posterior: EpochPosterior, records: Sequence[Record]
+) -> tuple[EpochState, EpochStats]:
+    """Return state and statistics of a posterior after moves."""
+    priors = posterior.model.priors
+    return replay(posterior.state, posterior.global_stats, priors, records)

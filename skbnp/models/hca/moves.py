@@ -24,7 +24,15 @@ from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import BatchSchedule, Corpus, CountingMoves
-from skbnp.inference.trials import ROUNDING, Ids, Kind, adopt, bound_of, learn_by_moves
+from skbnp.inference.trials import (
+    NO_MERGES,
+    ROUNDING,
+    Ids,
+    Kind,
+    adopt,
+    bound_of,
+    learn_by_moves,
+)
 from skbnp.models.hca.local import Memo, RowCache, RowLocalStep, sums
 from skbnp.models.hca.model import Model, coordinate_ascent, expand
 from skbnp.models.hca.state import State, Stats, white_noise
@@ -148,7 +156,7 @@ class Context(trials.Context):
         """Rows with a share in any of some stubs."""
         return self.memo.touching(ids)
 
-    def edited(self, tree: Tree, merged_into: Mapping[int, int] | None = None) -> State:
+    def edited(self, tree: Tree, merged_into: Mapping[int, int] = NO_MERGES) -> State:
         """Return the globals re-indexed to an edited tree; new nodes have zeros."""
         return self.state.reindex_to(tree)
 
@@ -199,7 +207,13 @@ def _propose_split(context: Context, node: int) -> Proposal | None:
     edited.centre_variances[at] = 1.0 / (1.0 / context.model.centre_variance + mass)
     names = tuple(fresh.tolist())
     return Proposal(
-        "split", (node,), (node, *names), edited, touched, top=node, fresh=names[0]
+        edited,
+        touched,
+        kind="split",
+        parents=(node,),
+        children=(node, *names),
+        top=node,
+        fresh=names[0],
     )
 
 
@@ -417,7 +431,13 @@ def propose_groups(context: Context, n_groups: int) -> Proposal | None:
     edited.centre_variances[at] = 1.0 / (1.0 / model.centre_variance + masses)
     names = tuple(fresh.tolist())
     return Proposal(
-        "split", (leaf,), (leaf, *names), edited, everyone, top=0, fresh=names[0]
+        edited,
+        everyone,
+        kind="split",
+        parents=(leaf,),
+        children=(leaf, *names),
+        top=0,
+        fresh=names[0],
     )
 
 

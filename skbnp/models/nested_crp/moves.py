@@ -22,6 +22,7 @@ from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, CountingMoves
 from skbnp.inference.trials import (
+    NO_MERGES,
     Ids,
     Kind,
     Proposal,
@@ -82,7 +83,7 @@ class Context(trials.Context):
     corpus: TreeCorpus
 
     def edited(
-        self, tree: Tree, merged_into: Mapping[int, int] | None = None
+        self, tree: Tree, merged_into: Mapping[int, int] = NO_MERGES
     ) -> TopicTree:
         """Return the topics re-indexed to an edited tree; new nodes have zeros."""
         return self.posterior.global_stats.reindex_to(
@@ -248,7 +249,8 @@ def _propose_parts(
             words.sum(axis=0), above
         )
     rows = context.below(node)
-    return Proposal("split", (node,), (node, fresh), topics, rows)
+    both = (node, fresh)
+    return Proposal(topics, rows, kind="split", parents=(node,), children=both)
 
 
 def excess(counts: Array, above: Array) -> Array:
@@ -340,7 +342,8 @@ def _open_branch(context: Context, node: int, X: sp.csr_array, rows: Rows) -> Pr
     words = scale * _blend_with_parent(X.sum(axis=0), context.words_below(node))
     topics.word_counts[at] = words / len(at)
     topics.stub_masses[at[-1]] = scale * X.shape[0]
-    return Proposal("birth", (node,), (node, *fresh.tolist()), topics, rows)
+    children = (node, *fresh.tolist())
+    return Proposal(topics, rows, kind="birth", parents=(node,), children=children)
 
 
 def _add_branch(context: Context, node: int) -> tuple[TopicTree, Ints]:
@@ -400,7 +403,7 @@ def _propose_growth(context: Context, node: int) -> Proposal:
     topics.stub_masses[topics.tree.positions([node, *fresh])] = mass * shares
     rows = context.corpus.touching(np.array([node]))
     children = (node, *fresh.tolist())
-    return Proposal("birth", (node,), children, topics, rows)
+    return Proposal(topics, rows, kind="birth", parents=(node,), children=children)
 
 
 TreeLearner = Learner[Posterior, TreeCorpus, PathLocalStep, PathCache]

@@ -15,7 +15,7 @@ from skbnp.models.dependent_trees import assignments, epoch
 from skbnp.models.dependent_trees.assignments import Assigned, assign_rows
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochMoves, close_epoch
 from skbnp.models.dependent_trees.local import NodeTable, sum_rows, update_local
-from skbnp.models.dependent_trees.records import Remove
+from skbnp.models.dependent_trees.records import remove
 from skbnp.models.dependent_trees.state import EpochStats, TreePriors, next_epoch
 from skbnp.models.dependent_trees.updates import (
     node_sums,
@@ -251,7 +251,7 @@ def test_what_rows_say_is_of_the_nodes_that_are_left(monkeypatch):
     monkeypatch.setattr(
         assignments.records,
         "propose_removals",
-        lambda state, stats: [Remove(ends)] if ends in state.tree else [],
+        lambda state, stats: [remove(ends)] if ends in state.tree else [],
     )
     none = EpochStats.zero(len(state.tree), X.shape[1])
     visited, memo = assignments._score_all(EpochModel(PRIORS), state, none, X, map)

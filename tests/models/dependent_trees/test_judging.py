@@ -5,14 +5,15 @@ import pickle
 import pytest
 
 from models.dependent_trees.test_moves import bound, settled
+from skbnp.models.dependent_trees.epoch import EpochMoves
 from skbnp.models.dependent_trees.records import (
-    Attach,
-    Exchange,
-    Merge,
-    Reverse,
+    attach,
+    exchange,
+    merge,
     replay,
+    reverse,
 )
-from skbnp.models.dependent_trees.structure import Judge
+from skbnp.models.dependent_trees.structure import EpochEdits
 
 
 def moves_of(tree):
@@ -22,10 +23,10 @@ def moves_of(tree):
     above = tree.parent_of(low)
     one, other = (node for node in tree.children_of(0).tolist()[:2])
     return {
-        "merge": Merge(low, above),
-        "attach": Attach(low, above, 0),
-        "reverse": Reverse(low, above),
-        "exchange": Exchange((one, other), (other, one)),
+        "merge": merge(low, above),
+        "attach": attach(low, above, 0),
+        "reverse": reverse(low, above),
+        "exchange": exchange((one, other), (other, one)),
     }
 
 
@@ -56,7 +57,7 @@ def gain_of(learner, move):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rejected_move_leaves_every_bit(kind, learner):
     """One that is accepted raises the bound by the difference of full objectives."""
-    judge, before = Judge(), bound(learner)
+    judge, before = EpochEdits(EpochMoves()), bound(learner)
     move = moves_of(learner.posterior.state.tree)[kind]
     gain = gain_of(learner, move)
     assert abs(gain) > 1e-3
@@ -75,7 +76,7 @@ def test_a_move_that_gains_is_made_without_one_that_loses(seed):
     one, other = settled(seed, past=True), settled(seed, past=True)
     moves = moves_of(one.posterior.state.tree)
     good, bad = moves["attach"], moves["exchange"]
-    both, alone = Judge(), Judge()
+    both, alone = EpochEdits(EpochMoves()), EpochEdits(EpochMoves())
     gain = gain_of(other, good)
     assert both._keep(one, [((bad,), 1e9), ((good,), gain - 1e-3)])
     assert alone._keep(other, [((good,), gain - 1e-3)])

@@ -57,19 +57,19 @@ from skbnp.models.dependent_trees.merges import (
     propose_merges,
 )
 from skbnp.models.dependent_trees.records import (
-    Attach,
-    Birth,
-    Merge,
     Products,
-    Remove,
-    Reverse,
-    Sort,
+    attach,
+    birth,
+    merge,
     merged_into_of,
+    remove,
     replay,
     replay_memo,
+    reverse,
+    sort,
 )
 from skbnp.models.dependent_trees.state import EpochStats, TreePriors, stick_evidence
-from skbnp.models.dependent_trees.structure import TreeEdits
+from skbnp.models.dependent_trees.structure import EpochEdits
 from skbnp.models.dependent_trees.updates import (
     spherical_kmeans,
     start_tree,
@@ -184,7 +184,7 @@ def settled(seed, *, past=False, n_clusters=12):
     learner = passes(learner_of(X[rows], n_clusters, seed=seed), 3)
     state, stats = learner.posterior.state, learner.posterior.global_stats
     ids = state.tree.ids
-    records = [Attach(int(ids[5]), 0, int(ids[1])), Attach(int(ids[7]), 0, int(ids[3]))]
+    records = [attach(int(ids[5]), 0, int(ids[1])), attach(int(ids[7]), 0, int(ids[3]))]
     state, stats = replay(state, stats, PRIORS, records)
     learner.posterior.replace_globals(state, stats)
     passes(learner, 2)
@@ -209,7 +209,7 @@ def test_memoized_totals_are_those_of_a_fresh_visit(seed):
     assert_allclose(global_stats.entropies, fresh.entropies, rtol=1e-10, atol=1e-10)
     assert_allclose(global_stats.sums.toarray(), fresh.sums.toarray(), atol=1e-10)
     assignments = memos_of(cache)[1].taken([5, 5, 5])
-    edit = Edit.of([], 100 + np.arange(3), assignments)
+    edit = Edit({}, 100 + np.arange(3), assignments)
     cache.last_broadcasts = [LastBroadcast(result.broadcast, (edit,))] * 4
     wrong = cache.global_stats(posterior.state.tree)
     assert not np.allclose(wrong.masses, fresh.masses, atol=1e-6)
@@ -218,8 +218,8 @@ def test_memoized_totals_are_those_of_a_fresh_visit(seed):
 def test_rows_not_at_hand_keep_what_they_said(seed):
     """The statistics of a chunk count on while another one is learned."""
     _, X = planted(seed)
-    learner = passes(learner_of(X[:200], 20, TreeEdits(EpochMoves()), seed=seed), 3)
-    posterior, edits = learner.posterior, TreeEdits(EpochMoves())
+    learner = passes(learner_of(X[:200], 20, EpochEdits(EpochMoves()), seed=seed), 3)
+    posterior, edits = learner.posterior, EpochEdits(EpochMoves())
     again = epoch_learner(
         posterior, shards_of(X[200:], 2), posterior.global_stats, edits
     )
@@ -267,15 +267,15 @@ def shared_node(learner, corpus):
 def test_replay_on_a_copy_gives_the_same_tree(seed):
     learner, corpus = with_two_in_one(seed)
     state, stats = learner.posterior.state, learner.posterior.global_stats
-    birth = propose(learner, shared_node(learner, corpus)).birth
-    tree = birth.edit(state.tree)
+    born = propose(learner, shared_node(learner, corpus)).record
+    tree = born.edit(state.tree)
     level = [int(node) for node in tree.children_of(0)]
     records = [
-        birth,
-        Sort(tree.sort_siblings(-np.arange(len(tree))).ids),
-        Attach(level[1], 0, level[0]),
-        Merge(level[3], level[2]),
-        Merge(level[2], 0),
+        born,
+        sort(tree.sort_siblings(-np.arange(len(tree))).ids),
+        attach(level[1], 0, level[0]),
+        merge(level[3], level[2]),
+        merge(level[2], 0),
     ]
     new, kept = replay(state, stats, PRIORS, records)
     copy = replace(state, means=state.means.copy(), tree=Tree(*tree_of(state)))
@@ -285,7 +285,7 @@ def test_replay_on_a_copy_gives_the_same_tree(seed):
     assert_array_equal(kept.sums.toarray(), same.sums.toarray())
     assert_allclose(kept.n_tokens, stats.n_tokens, rtol=1e-12)
     assert_allclose(new.history.sum(), state.history.sum())
-    other, _ = replay(state, stats, PRIORS, [*records[:3], Merge(level[2], level[3])])
+    other, _ = replay(state, stats, PRIORS, [*records[:3], merge(level[2], level[3])])
     assert other.tree.digest() != new.tree.digest()
     assert merged_into_of(records) == {level[3]: 0, level[2]: 0}
 
@@ -301,11 +301,11 @@ def test_memos_follow_records():
     )
     weights = weights.astype(np.float32)
     memo = Memo(nodes.astype(np.int32), weights, weights, np.zeros(4))
-    result = replay_memo(memo, [Merge(5, 7), Merge(7, 3)])
+    result = replay_memo(memo, merged_into_of([merge(5, 7), merge(7, 3)]))
     assert result.nodes[:, 0].tolist() == [3, 3, 3, 1]
     assert_array_equal(result.weights[:, 0], 1.0)
     assert (result.weights[:, 1:] == 0.0).all()
-    gone = replay_memo(memo, [Remove(3)])
+    gone = replay_memo(memo, remove(3).merged_into)
     assert_allclose(gone.shares().sum(axis=1), 1.0)
     assert 3 not in gone.nodes
     assert_array_equal(memo.nodes, nodes)
@@ -390,13 +390,13 @@ def test_attachment_is_worth_the_full_difference(past, seed):
     moves = moves_of(tree)
     gains = gains_of(state, stats, moves)
     for move, result in zip(moves, gains, strict=True):
-        wanted = full_gain(learner, [move], [move.node])
+        wanted = full_gain(learner, [move], move.first)
         assert_allclose(result, wanted, rtol=1e-8, atol=1e-7)
     assert len(moves) > 50
     # The sticks alone are another number.
     best = int(np.argmax(np.abs(gains)))
     move, result = moves[best], gains[best]
-    moved = tree.move(move.node, move.parent)
+    moved = move.edit(tree)
     places = tree.positions(moved.ids)
     masses, history = state.masses[places], state.history[places]
     sticks = stick_evidence(moved, masses, history, PRIORS)
@@ -407,7 +407,7 @@ def test_attachment_is_worth_the_full_difference(past, seed):
 def moves_of(tree):
     """All nodes below all others that are no part of them."""
     return [
-        Attach(node, int(tree.parent_of(node)), parent)
+        attach(node, int(tree.parent_of(node)), parent)
         for node in tree.ids[1:].tolist()
         for parent in tree.ids.tolist()
         if parent not in (tree.parent_of(node), *tree.subtree_of(node))
@@ -415,7 +415,7 @@ def moves_of(tree):
 
 
 def gains_of(state, stats, moves):
-    pairs = [(move.node, move.parent) for move in moves]
+    pairs = [move.parents for move in moves]
     nodes, parents = state.tree.positions(pairs).T.copy()
     return attachment_gains(state, stats, PRIORS, nodes, parents)
 
@@ -439,7 +439,7 @@ def test_reversal_is_worth_the_full_difference(past, seed):
     posterior = learner.posterior
     state, stats = posterior.state, posterior.global_stats
     for node in state.tree.ids[1:].tolist():
-        record = Reverse(node, int(state.tree.parent_of(node)))
+        record = reverse(node, int(state.tree.parent_of(node)))
         result = reverse_gain(state, stats, PRIORS, node)
         old = state
         for _ in range(N_UPDATES):
@@ -511,18 +511,18 @@ def test_nodes_with_a_past_do_not_go_deeper(seed, monkeypatch):
 def test_parents_are_reviewed_after_the_tree_has_changed(gain, seed, monkeypatch):
     """Once, and not while moves gain much."""
     learner = settled(seed)
-    edits, looks = TreeEdits(EpochMoves(birth=False)), []
+    edits, looks = EpochEdits(EpochMoves(birth=False)), []
     edits._concentration = learner.posterior.state.concentration
-    monkeypatch.setattr(TreeEdits, "_review_parents", lambda *given: looks.append(1))
-    monkeypatch.setattr(TreeEdits, "_in_turns", lambda *given: None)
+    monkeypatch.setattr(EpochEdits, "_review_parents", lambda *given: looks.append(1))
+    monkeypatch.setattr(EpochEdits, "_in_turns", lambda *given: None)
     rise = iter(range(100))
-    monkeypatch.setattr(TreeEdits, "bound", lambda *given: 1e3 + gain * next(rise))
-    record = Sort(learner.posterior.state.tree.ids)
+    monkeypatch.setattr(EpochEdits, "bound", lambda *given: 1e3 + gain * next(rise))
+    record = sort(learner.posterior.state.tree.ids)
     for n_looks, made in ((1, []), (1, []), (1, [record]), (2, []), (2, [])):
         monkeypatch.setattr(
-            TreeEdits,
+            EpochEdits,
             "_prune",
-            lambda edits, learner, made=made: edits.records.extend(made),
+            lambda edits, learner, made=made: setattr(edits, "records", made),
         )
         edits.end_pass(learner, discarding("elbo"))
         assert len(looks) == (n_looks if gain == 0.0 else 0)
@@ -535,7 +535,7 @@ def test_reversals_put_a_tree_right_that_hangs_on_a_wrong_node(seed):
     posterior, model = learner.posterior, learner.posterior.model
     before = bound(learner)
     node = int(posterior.state.tree.children_of(posterior.state.tree.ids[0])[0])
-    wrong = Reverse(node, int(posterior.state.tree.ids[0]))
+    wrong = reverse(node, int(posterior.state.tree.ids[0]))
     state, stats = replay(posterior.state, posterior.global_stats, PRIORS, [wrong])
     for _ in range(20):
         state = update_means(state, stats, PRIORS)
@@ -545,9 +545,7 @@ def test_reversals_put_a_tree_right_that_hangs_on_a_wrong_node(seed):
         result = propose_reversals(state, stats, PRIORS, products, Rejections(), 1)
         if not result:
             break
-        records = [record for record, gain in result if gain > 1.0]
-        assert len(records) == len(result)
-        state, stats = replay(state, stats, PRIORS, records)
+        state, stats = replay(state, stats, PRIORS, result)
         for _ in range(20):
             state = update_means(state, stats, PRIORS)
     assert sum(model.objective(state, stats).values()) > before - 1.0
@@ -574,7 +572,7 @@ def test_pairs_that_are_judged_are_those_of_the_reference(seed, n_pairs, monkeyp
         n_nodes = int(rng.integers(2, 30))
         tree = Tree([0], [0])
         for node in range(1, n_nodes):
-            tree = tree.add(int(rng.integers(node)), first_id=node)
+            tree = tree.add(int(rng.integers(node)))
         heavy = rng.integers(1, 4, n_nodes) + 10.0 * (rng.random(n_nodes) < 0.3)
         # Rounded, so that many are equal.
         gains = rng.normal(least, 99.0, (30, 30)).round(-2) + 1.0
@@ -611,14 +609,14 @@ def test_proposed_moves_raise_the_bound_together(seed):
         if not merges:
             continue
         n_merges += len(merges)
-        records = [one.merge for one in merges]
-        ids = [node for record in records for node in (record.source, record.target)]
+        records = [record for one in merges for record in one.records]
+        ids = [node for record in records for node in record.parents]
         assert len(set(ids)) == len(ids)
         for record in records:
-            places = state.tree.positions([record.source, record.target])
+            places = state.tree.positions(record.parents)
             assert len(set(units[parity][places].tolist())) == 1
         new, kept = replay(state, stats, PRIORS, records)
-        exact = sum_rows(new.tree, replay_memo(memo, records), X)
+        exact = sum_rows(new.tree, replay_memo(memo, merged_into_of(records)), X)
         after = sum(model.objective(update_sticks(new, exact), exact).values())
         assert after > before
         lost = kept.entropies.sum() - exact.entropies.sum()
@@ -626,7 +624,7 @@ def test_proposed_moves_raise_the_bound_together(seed):
     assert n_merges > 5
     moves = propose_attachments(state, stats, PRIORS, products, Rejections(), 1)
     assert moves
-    new, kept = replay(state, stats, PRIORS, [record for record, _ in moves])
+    new, kept = replay(state, stats, PRIORS, moves)
     assert sum(model.objective(new, kept).values()) > before
 
 
@@ -649,11 +647,11 @@ def test_losses_are_those_of_the_rows(seed):
         for other in range(one):
             a, b = shares[:, one], shares[:, other]
             wanted = f(a + b) - f(a) - f(b)
-            for merge in (Merge(one, other), Merge(other, one)):
-                assert_allclose(losses.of(merge, unsure), wanted, rtol=1e-9)
-                assert losses.of(merge, sure) == 0.0
-    assert losses.of(Merge(2, 4), unsure) == 0.0  # no row is at both
-    assert replace(losses, has_others=True).of(Merge(2, 4), unsure) == np.inf
+            for both in ((one, other), (other, one)):
+                assert_allclose(losses.of(*both, unsure), wanted, rtol=1e-9)
+                assert losses.of(*both, sure) == 0.0
+    assert losses.of(2, 4, unsure) == 0.0  # no row is at both
+    assert replace(losses, has_others=True).of(2, 4, unsure) == np.inf
 
 
 # Births -------------------------------------------------------------------------------
@@ -692,28 +690,27 @@ def test_birth_finds_the_rows_of_another_node(seed):
     result = propose(learner, shared_node(learner, corpus))
     before = bound(learner)
     posterior, cache = learner.posterior, learner.cache
-    new, kept = replay(posterior.state, posterior.global_stats, PRIORS, [result.birth])
+    new, kept = replay(posterior.state, posterior.global_stats, PRIORS, [result.record])
     objective = posterior.model.objective
     assert sum(objective(new, kept).values()) - before > 0.95 * result.gain > 5.0
-    pair = np.array([result.birth.target, result.birth.new])
+    pair = np.array([result.target, result.new])
     for _ in range(5):
         new = update_nodes(new, kept, PRIORS, pair)
     rise = sum(objective(new, kept).values()) - before
     assert rise >= result.gain - 1e-6
     # Rows count once.
-    cache.keep(posterior, [result.birth], (result.rows, result.memo))
+    cache.keep(posterior, [result.record], (result.rows, result.memo))
     recomputed = cache.sum_cached([0], new.tree)
     assert_allclose(kept.masses, recomputed.masses, atol=1e-9)
     assert_allclose(kept.entropies, recomputed.entropies, atol=1e-9)
     assert_allclose(kept.sums.toarray(), recomputed.sums.toarray(), atol=1e-9)
-    born = result.rows[result.memo.nodes[:, 0] == result.birth.new]
+    born = result.rows[result.memo.nodes[:, 0] == result.new]
     assert len(born) > 20
     assert np.bincount(corpus.target[born]).max() > 0.9 * len(born)
     # A record that leaves out what they said before counts them twice.
-    change = result.birth.change
-    change = replace(change, masses=np.maximum(change.masses, 0.0))
-    birth = replace(result.birth, change=change)
-    twice = replay(posterior.state, posterior.global_stats, PRIORS, [birth])[1]
+    change = replace(result.change, masses=np.maximum(result.change.masses, 0.0))
+    record = replace(result, change=change).record
+    twice = replay(posterior.state, posterior.global_stats, PRIORS, [record])[1]
     assert twice.n_tokens > learner.corpus.n_docs + 20.0
 
 
@@ -733,10 +730,9 @@ def test_births_change_sums_together_as_one_by_one(seed):
             sp.csr_array(sp.vstack([-row, row])),
             rng.random(2),
         )
-        births.append(
-            Birth(target, new + number, np.array([target, new + number]), change)
-        )
-    new_tree, kept = replay(state, stats, PRIORS, [*births, Merge(new + 1, first)])
+        births.append((target, np.array([target, new + number]), change))
+    records = [birth(target, ids[1], ids, change) for target, ids, change in births]
+    new_tree, kept = replay(state, stats, PRIORS, [*records, merge(new + 1, first)])
     ids = [*state.tree.ids.tolist(), new, new + 2]
     wanted = {
         node: [np.zeros(1), np.zeros(state.dimension), np.zeros(1)] for node in ids
@@ -749,9 +745,9 @@ def test_births_change_sums_together_as_one_by_one(seed):
 
     for place, node in enumerate(state.tree.ids.tolist()):
         add(node, stats, place)
-    for birth in births:
-        for place, node in enumerate(birth.ids.tolist()):
-            add(first if node == new + 1 else node, birth.change, place)
+    for _, ids, change in births:
+        for place, node in enumerate(ids.tolist()):
+            add(first if node == new + 1 else node, change, place)
     for place, node in enumerate(new_tree.tree.ids.tolist()):
         result = (
             kept.masses[place],
