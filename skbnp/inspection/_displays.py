@@ -20,72 +20,28 @@ MARGIN, MAX_WIDTH, FONT = 0.25, 10.0, 9.0
 LONGEST_NAME = 18
 
 
-def axes_of(ax, **style):
-    """Return given axes, or those of a new figure, if there is matplotlib."""
-    need = "Displays need matplotlib"
-    plt = import_optional("matplotlib.pyplot", need, "skbnp[plot]")
-    return plt.subplots(**style)[1] if ax is None else ax
-
-
-def as_written(key):
-    """Draw dollar signs of a legend as such, not as the ends of a formula."""
-    for text in key.get_texts():
-        text.set_parse_math(False)
-    return key
-
-
-def legend(ax, handles, loc, anchor, size, **style):
-    """Draw a legend without a frame, one of its corners at a point of the axes."""
-    style |= {"bbox_to_anchor": anchor, "fontsize": size, "frameon": False}
-    return as_written(ax.legend(handles=handles, loc=loc, **style))
-
-
-def mark(label, **style):
-    """Return a line or a marker for a legend."""
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], label=label, **style)
-
-
-def line_style(given, **defaults):
-    """Replace the style of a line by what users give, by any of its names."""
-    from matplotlib.cbook import normalize_kwargs
-    from matplotlib.lines import Line2D
-
-    return defaults | normalize_kwargs(given, Line2D)
-
-
-def open_frame(ax, **labels):
-    """Name the axes, and remove the frame above and on the right."""
-    ax.set(**labels)
-    ax.spines[["top", "right"]].set_visible(False)
-
-
-def in_percent(axis):
-    """Write shares in per cent."""
-    axis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
-
-
 def shortened(text, most=LONGEST_NAME):
     """Shorten a text, as a name to the room of a title or a label."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 class Display:
-    """Axes that a figure is drawn in, their size in points, and texts in them."""
+    """Axes that a figure is drawn in, what stands around them, and texts in them."""
 
     ax_: "Axes"
     figure_: "Figure"
 
     def _begin(self, ax, **style) -> Any:
-        """Take axes, or make a figure; return the axes."""
-        self.ax_ = ax = axes_of(ax, **style)
+        """Take axes, or make a figure, if there is matplotlib; return the axes."""
+        need = "Displays need matplotlib"
+        plt = import_optional("matplotlib.pyplot", need, "skbnp[plot]")
+        self.ax_ = ax = plt.subplots(**style)[1] if ax is None else ax
         self.figure_ = ax.figure
         return ax
 
     @property
     def _extent(self) -> Any:
-        """Width and height of the axes."""
+        """Width and height of the axes, in points."""
         return np.array(self.ax_.get_window_extent().size) * 72 / self.figure_.dpi
 
     def _room(self):
@@ -99,6 +55,51 @@ class Display:
         self.figure_.set_size_inches(width, height)
         share = left / width, bottom / height, inside[0] / width, inside[1] / height
         self.ax_.set_position(share)
+
+    @staticmethod
+    def _finish(ax, **labels):
+        """Name the axes, and remove the frame above and on the right."""
+        ax.set(**labels)
+        ax.spines[["top", "right"]].set_visible(False)
+
+    @staticmethod
+    def _topic_label(name, otherwise):
+        """Return the name of a topic, shortened; `otherwise` if it has none."""
+        return shortened(name) if name else str(otherwise)
+
+    @staticmethod
+    def _in_percent(axis):
+        """Write shares in per cent."""
+        axis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
+
+    @staticmethod
+    def _round_ticks(axis):
+        """Set ticks at round whole numbers."""
+        from matplotlib.ticker import MaxNLocator
+
+        axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+
+    @staticmethod
+    def _line_style(given, **defaults):
+        """Replace the style of a line by what users give, by any of its names."""
+        from matplotlib.cbook import normalize_kwargs
+        from matplotlib.lines import Line2D
+
+        return defaults | normalize_kwargs(given, Line2D)
+
+    @staticmethod
+    def _mark(label, **style):
+        """Return a line or a marker for a legend."""
+        from matplotlib.lines import Line2D
+
+        return Line2D([], [], label=label, **style)
+
+    def _legend(self, handles=None, **style):
+        """Draw a legend without a frame; a dollar sign is a dollar sign."""
+        key = self.ax_.legend(handles=handles, frameon=False, **style)
+        for text in key.get_texts():
+            text.set_parse_math(False)
+        return key
 
     def _widths(self, texts, size):
         """Widths of texts."""
@@ -127,20 +128,3 @@ class Display:
         style |= {"xytext": offset, "textcoords": "offset points"}
         style |= {"parse_math": False, "annotation_clip": False}
         return self.ax_.annotate(text, place, **style)
-
-
-def round_ticks(axis):
-    """Set ticks at round whole numbers."""
-    from matplotlib.ticker import MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-
-
-def shades(color, n):
-    """Return `n` mixtures of a colour with white, itself first, the palest last."""
-    from matplotlib.colors import to_rgb
-
-    color = np.array(to_rgb(color))
-    return [
-        tuple(color + (1.0 - color) * share) for share in np.linspace(0, 0.6, max(n, 1))
-    ]

@@ -11,14 +11,7 @@ from numpy.typing import ArrayLike
 
 from skbnp.components.topic_groups import Grouping, TopicCounts, cut, group_topics
 from skbnp.inference.executor import Executor
-from skbnp.inspection._displays import (
-    COLOURS,
-    FONT,
-    GREY,
-    MARGIN,
-    MAX_WIDTH,
-    Display,
-)
+from skbnp.inspection._displays import COLOURS, FONT, GREY, MARGIN, MAX_WIDTH, Display
 from skbnp.inspection._terms import (
     LEAST_TOKENS,
     UNIT_TOL,
@@ -628,14 +621,7 @@ class TopicGroupsDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator,
-        feature_names=None,
-        *,
-        X=None,
-        n_groups=None,
-        n_lines=20,
-        ax=None,
+        cls, estimator, feature_names=None, *, X=None, n_groups=None, ax=None, **kwargs
     ) -> Self:
         """Group the topics of a fitted model and draw the groups.
 
@@ -651,11 +637,11 @@ class TopicGroupsDisplay(Display):
         n_groups : int or array-like of int, default=None
             Number of groups, as in :func:`topic_groups`; levels are in the tree of
             merges.
-        n_lines : int, default=20
-            Lines at most, 4 or more.
         ax : matplotlib Axes, default=None
             Axes to draw in; type shrinks where they are too small for it. `None` makes
             a figure of fitting size.
+        **kwargs : dict
+            Handed to :meth:`plot`.
 
         Returns
         -------
@@ -668,7 +654,7 @@ class TopicGroupsDisplay(Display):
             If matplotlib is not installed.
         """
         groups = topic_groups(estimator, X, n_groups, feature_names=feature_names)
-        return cls(groups=groups).plot(ax, n_lines=n_lines)
+        return cls(groups=groups).plot(ax, **kwargs)
 
     @validate_params({"n_lines": [LINES]})
     def plot(self, ax=None, *, n_lines=20) -> Self:
@@ -676,9 +662,10 @@ class TopicGroupsDisplay(Display):
 
         Parameters
         ----------
-        ax, n_lines : matplotlib Axes, int
-            As in :meth:`from_estimator`; lighter topics, then lighter groups are left
-            out.
+        ax : matplotlib Axes, default=None
+            As in :meth:`from_estimator`.
+        n_lines : int, default=20
+            Lines at most, 4 or more; lighter topics, then lighter groups are left out.
 
         Returns
         -------

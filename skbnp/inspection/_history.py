@@ -7,17 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skbnp.inspection._displays import (
-    BLUE,
-    FONT,
-    GREY,
-    VERMILION,
-    Display,
-    line_style,
-    open_frame,
-    round_ticks,
-    shades,
-)
+from skbnp.inspection._displays import BLUE, FONT, GREY, VERMILION, Display
 from skbnp.inspection._terms import terms_of
 from skbnp.utils import fitted as read
 from skbnp.utils.fitted import best_sample, has_mixed, is_sampler, mixing
@@ -169,7 +159,8 @@ class HistoryDisplay(Display):
         at, bound = np.asarray(getattr(self, x)), np.asarray(self.bound)
         chains = self._chains()
         known = [rows[np.isfinite(bound[rows])] for rows in chains]
-        style = line_style(kwargs, marker="o" * (len(known[0]) < FEW), markersize=4)
+        marker = "o" * (len(known[0]) < FEW)
+        style = self._line_style(kwargs, marker=marker, markersize=4)
         if own is None:
             style = {"color": BLUE} | style
         (self.line_,) = ax.plot(at[known[0]], bound[known[0]], **style)
@@ -179,11 +170,11 @@ class HistoryDisplay(Display):
         for rows, shade in zip(known[1:], colors[1:], strict=True):
             style |= {"color": shade, "label": "_another chain", "zorder": 1.9}
             self.lines_ += ax.plot(at[rows], bound[rows], **style)
-        open_frame(ax, ylabel=self.label)
+        self._finish(ax, ylabel=self.label)
         color_of_n, style = VERMILION, {}
         if own is not None:
             color_of_n, style = color, {"label": label}
-            open_frame(own)
+            self._finish(own)
         elif not any(map(len, known)):
             # A stream has no bound: the number of topics has the axes for itself.
             self.twin_ax_ = ax
@@ -203,7 +194,7 @@ class HistoryDisplay(Display):
             steps = "updates" if self.chain is None else "sweeps"
             axes.set_xlabel(f"step ({steps})" if x == "step" else x)
             if x == "step":
-                round_ticks(axes.xaxis)
+                self._round_ticks(axes.xaxis)
         return self
 
     def _chains(self):
@@ -226,6 +217,16 @@ class HistoryDisplay(Display):
             style |= {"label": "_another chain", "zorder": 1.9}
         ax.set_ylabel(self.noun)
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def shades(color, n):
+    """Return `n` mixtures of a colour with white, itself first, the palest last."""
+    from matplotlib.colors import to_rgb
+
+    color = np.array(to_rgb(color))
+    return [
+        tuple(color + (1.0 - color) * share) for share in np.linspace(0, 0.6, max(n, 1))
+    ]
 
 
 #: Numbers of topics that get a bar each; a wider range is cut into bins.
@@ -353,12 +354,12 @@ class ComponentsPosteriorDisplay(Display):
         if len(parts) > 1:
             known = self.r_hat is not None and np.isfinite(self.r_hat)
             title = f"R-hat {self.r_hat:.2f}" if known else None
-            ax.legend(title=title, frameon=False, ncols=-(-len(parts) // MOST_ROWS))
+            self._legend(title=title, ncols=-(-len(parts) // MOST_ROWS))
         low, high = ax.get_xlim()
         if (more := LEAST_SPAN - (high - low)) > 0.0:
             ax.set_xlim(low - more / 2, high + more / 2)
-        round_ticks(ax.xaxis)
-        open_frame(ax, xlabel="Number of topics", ylabel="Share of sweeps")
+        self._round_ticks(ax.xaxis)
+        self._finish(ax, xlabel="Number of topics", ylabel="Share of sweeps")
         return self
 
 
@@ -531,7 +532,7 @@ class TopicTraceDisplay(Display):
         ax = self._begin(ax, layout="constrained")
         limits = cumulative(self.shares, n_components)
         style = {"color": BLUE, "linewidth": 0.8, "markersize": 2.5, "clip_on": False}
-        style = line_style(kwargs, marker="o" * (len(limits) < FEW), **style)
+        style = self._line_style(kwargs, marker="o" * (len(limits) < FEW), **style)
         self.lines_ = ax.plot(self.step, limits, **style)
         ax.set_ylim(0.0, 1.0)
         self._number_topics(limits[-1])
@@ -539,9 +540,9 @@ class TopicTraceDisplay(Display):
         if max(map(len, self.shares)) > limits.shape[1] and last < 0.9:
             text = "all other topics"
             self._write(0.99, (last + 1.0) / 2, text, ha="right", color=GREY)
-        round_ticks(ax.xaxis)
+        self._round_ticks(ax.xaxis)
         sweep = "Sweep" if self.chain is None else f"Sweep of chain {self.chain}"
-        open_frame(ax, xlabel=sweep, ylabel=f"Cumulative share of {self.unit}")
+        self._finish(ax, xlabel=sweep, ylabel=f"Cumulative share of {self.unit}")
         return self
 
     def _number_topics(self, limits):

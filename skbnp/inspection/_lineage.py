@@ -5,17 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skbnp.inspection._displays import (
-    BLUE,
-    FONT,
-    GREY,
-    MARGIN,
-    VERMILION,
-    Display,
-    legend,
-    mark,
-    shortened,
-)
+from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, VERMILION, Display
 from skbnp.inspection._terms import top_terms
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import largest
@@ -425,7 +415,7 @@ class LineageDisplay(Display):
         self.ids_ = [lane.id for lane in lanes]
         row_of_id = {name: number for number, name in enumerate(self.ids_)}
         final = {
-            name: self._named(name) + self._written(self.final_terms[name])
+            name: self._written(self.final_terms[name], self.names.get(name))
             for name in self.ids_
             if name in self.final_terms
         }
@@ -450,13 +440,10 @@ class LineageDisplay(Display):
             self._write_terms(lanes, row_of_id, final, fontsize)
         return self
 
-    def _named(self, name):
-        """Begin the text at the end of a lane with the name of its topic."""
-        given = self.names.get(name)
-        return "" if given is None else f"{shortened(given)}: "
-
-    def _written(self, terms):
-        return (", " if self.terms is None else "\n").join(terms)
+    def _written(self, terms, name=None):
+        """Return the text of terms, after the name of their topic if it has one."""
+        start = self._topic_label(name, "") + ": " * bool(name)
+        return start + (", " if self.terms is None else "\n").join(terms)
 
     @property
     def _lane_height(self):
@@ -539,9 +526,9 @@ class LineageDisplay(Display):
                 ax.plot(x, target, tip, color=VERMILION, zorder=2.3, markersize=5.0)
                 kinds[kind] |= {"marker": "v", "markersize": 5.0}
         if kinds:
-            handles = [mark(kind, **kinds[kind]) for kind in kinds]
-            style = {"borderaxespad": 0.1, "ncols": len(kinds)}
-            legend(self.ax_, handles, "lower left", (0.0, 1.0), fontsize, **style)
+            handles = [self._mark(kind, **kinds[kind]) for kind in kinds]
+            style = {"borderaxespad": 0.1, "ncols": len(kinds), "fontsize": fontsize}
+            self._legend(handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), **style)
 
     def _line_width(self, lane, fontsize):
         """Width of a line in points, proportional to the weight of a living topic."""

@@ -1,6 +1,6 @@
 """Topics over time: tables of shares by epoch and of late topics, and a figure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
@@ -8,36 +8,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.preprocessing import normalize
 
-from skbnp.inspection._displays import (
-    BLUE,
-    FONT,
-    GREY,
-    MARGIN,
-    VERMILION,
-    Display,
-    axes_of,
-    in_percent,
-    legend,
-    mark,
-    open_frame,
-    shortened,
-)
+from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, VERMILION, Display
 from skbnp.inspection._terms import check_shares, top_terms
 from skbnp.trees import Tree
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import largest, members
 from skbnp.utils.labels import check_after, check_labels, warn_if_few_rows
 from skbnp.utils.lazy import import_pandas
-from skbnp.utils.typing import Ints
-from skbnp.utils.validation import (
-    POSITIVE,
-    UNIT,
-    StrOptions,
-    at_least,
-    row_totals,
-    validate_params,
-)
+from skbnp.utils.typing import Array
+from skbnp.utils.validation import POSITIVE, UNIT, at_least, row_totals, validate_params
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +26,11 @@ if TYPE_CHECKING:
 
 #: Columns of topics that begin late.
 COLUMNS = "epoch", "topic", "parent", "share", "terms"
+#: Columns of the changes of a stream.
+CHANGES = (
+    "epoch kind topic n_documents share gain error p_value nearest cosine terms "
+    "documents line"
+)
 #: Probability that chance alone makes any topic of a frame begin in any epoch.
 CHANCE = 0.05
 
@@ -145,21 +131,24 @@ def topics_over_time(
     >>> frame.groupby("epoch")["share"].sum().round(6).tolist()
     [1.0, 1.0, 1.0]
     """
-    import_pandas()
+    _check_epochs(X, epochs)
     if X is None:
         return _epochs_of_trees(estimator, feature_names, n_terms)
-    frame, _, _ = _epochs_of_rows(estimator, X, epochs, feature_names, n_terms)
-    return frame
+    return _epochs_of_rows(estimator, X, epochs, feature_names, n_terms)[0]
+
+
+def _check_epochs(X, epochs):
+    """Raise without pandas, or if rows have no labels of time."""
+    import_pandas()
+    if X is not None and epochs is None:
+        raise ValueError(
+            "epochs must have the label of time of each row of X, got None. Names of "
+            "columns are passed as feature_names=."
+        )
 
 
 def _epochs_of_trees(estimator, feature_names, n_terms):
     """Return a frame of the shares of nodes of dependent trees by epoch."""
-    if not _is_native(estimator):
-        name = type(read.fitted_model(estimator)).__name__
-        raise TypeError(
-            f"estimator must have `epochs_` where X is None, {name} has not: pass rows "
-            "X, and epochs with the label of time of each."
-        )
     epochs = read.fitted(estimator, "epochs_")
     pd = import_pandas()
     first = next(iter(epochs.values()))
@@ -197,11 +186,6 @@ def _epochs_of_trees(estimator, feature_names, n_terms):
 
 def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
     """Return a frame of shares in rows by epoch; also their labels and tokens."""
-    if epochs is None:
-        raise ValueError(
-            "epochs must have the label of time of each row of X, got None. Names of "
-            "columns are passed as feature_names=."
-        )
     terms = top_terms(estimator, feature_names, n_terms)
     model, rows = read.fitted_model(estimator), read.model_rows(estimator, X)
     if _is_native(estimator):
@@ -349,40 +333,32 @@ def emerging_topics(
     the derivation of `HDP`. Of streams that are longer than their sample evidence comes
     later, in proportion.
     """
-    import_pandas()
-    if X is not None and epochs is None:
-        raise ValueError("epochs must have the label of each row of X, got None.")
+    _check_epochs(X, epochs)
     model = read.fitted_model(estimator)
     if X is None and getattr(model, "_kept_documents", None) is not None:
         frame = _changes_of_stream(estimator, feature_names, n_terms, since)
         return frame[frame["n_documents"] >= min_samples].reset_index(drop=True)
-    is_native = X is None or _is_native(estimator)
-    if is_native:
+    if X is None or _is_native(estimator):
         frame = _epochs_of_trees(estimator, feature_names, n_terms)
     else:
         given = estimator, X, epochs, feature_names, n_terms
         frame, labels, tokens = _epochs_of_rows(*given)
-        place = {name: k for k, name in enumerate(frame["topic"][: tokens.shape[1]])}
     result = _new(frame, min_samples)
     result = result[[name for name in COLUMNS if name in result]]
     if X is None:
         return result.assign(documents=[[] for _ in range(len(result))])
-    if is_native:
+    topics = frame["topic"].unique().tolist()
+    if _is_native(estimator):
         rows = sp.csr_array(read.model_rows(estimator, X))
         labels = check_labels(epochs, rows.shape[0])
-        records = read.fitted(estimator, "epochs_")
+        tokens = _nearest(rows, labels, read.fitted(estimator, "epochs_"), topics)
     rows_of = dict(zip(labels.distinct, labels.rows(), strict=True))
-    documents, near = [], dict[Any, dict[int, Ints]]()
+    documents = []
     for label, topic in zip(result["epoch"], result["topic"], strict=True):
         of = rows_of.get(label, np.zeros(0, dtype=np.intp))
-        if is_native:
-            near[label] = near.get(label) or _nearest(rows[of], records[label])
-            best = near[label][topic][:n_documents]
-        else:
-            own = tokens[of, place[topic]]
-            best = largest(own, n_documents)
-            best = best[own[best] > 0.0]
-        documents.append(of[best].tolist())
+        own = tokens[of, topics.index(topic)]
+        best = largest(own, n_documents)
+        documents.append(of[best[own[best] > 0.0]].tolist())
     return result.assign(documents=documents)
 
 
@@ -392,24 +368,14 @@ def _changes_of_stream(estimator, feature_names, n_terms, since):
     changes = model._changes(since)
     names = read.column_names(estimator, model.n_features_in_, feature_names)
     given = getattr(model, "topic_names_", {})
-    terms = [names[one.leading(n_terms)].tolist() for one in changes]
-    pairs = list(zip(changes, terms, strict=True))
-    columns = {
-        "epoch": [one.begin for one in changes],
-        "kind": [one.kind for one in changes],
-        "topic": [one.topic for one in changes],
-        "n_documents": [one.n_documents for one in changes],
-        "share": [one.n_documents / one.n_kept for one in changes],
-        "gain": [one.gain for one in changes],
-        "error": [one.error for one in changes],
-        "p_value": [one.p_value for one in changes],
-        "nearest": [one.nearest for one in changes],
-        "cosine": [one.cosine for one in changes],
-        "terms": terms,
-        "documents": [[] for _ in changes],
-        "line": [one.line(of, given.get(one.topic)) for one, of in pairs],
-    }
-    return import_pandas().DataFrame(columns)
+    rows = []
+    for one in changes:
+        terms = names[one.leading(n_terms)].tolist()
+        found = one.begin, one.kind, one.topic, one.n_documents
+        found += one.n_documents / one.n_kept, one.gain, one.error, one.p_value
+        line = one.line(terms, given.get(one.topic))
+        rows.append((*found, one.nearest, one.cosine, terms, [], line))
+    return import_pandas().DataFrame(rows, columns=CHANGES.split())
 
 
 def _new(frame, min_samples):
@@ -421,21 +387,20 @@ def _new(frame, min_samples):
     return frame.iloc[ranked].reset_index(drop=True)
 
 
-def _nearest(rows, record):
-    """Rows that are nearest to each topic, the nearest first."""
-    if rows.shape[1] != record.components.shape[1]:
+def _nearest(rows, labels, records, topics):
+    """Cosine of each row to the nearest topic of its epoch, (n_rows, n_topics)."""
+    n_features = next(iter(records.values())).components.shape[1]
+    if rows.shape[1] != n_features:
         raise ValueError(
-            f"X has {rows.shape[1]} features, but the topics have "
-            f"{record.components.shape[1]}."
+            f"X has {rows.shape[1]} features, but the topics have {n_features}."
         )
-    lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
-    products = (rows @ record.components.T).toarray()
-    cosines = products / np.maximum(lengths, 1e-300)[:, None]
-    best = cosines.argmax(axis=1)
-    result = {}
-    for place, node in enumerate(record.component_ids.tolist()):
-        own = np.flatnonzero((best == place) & (lengths > 0.0))
-        result[node] = own[np.argsort(-cosines[own, place], kind="stable")]
+    rows, result = normalize(rows), np.zeros((rows.shape[0], len(topics)))
+    for label, of in zip(labels.distinct, labels.rows(), strict=True):
+        if label in records:
+            cosines = (rows[of] @ records[label].components.T).toarray()
+            best = cosines.argmax(axis=1)
+            places = [topics.index(k) for k in records[label].component_ids[best]]
+            result[of, places] = cosines.max(axis=1)
     return result
 
 
@@ -468,17 +433,10 @@ def contrasted_terms(record, names, n_terms):
 
 #: Inches of a line, of an epoch, and of the widest disc; least area of a disc.
 LINE, COLUMN, WIDEST, LEAST = 0.24, 0.55, 0.22, 2.0
-#: Inches of a line and of an epoch where terms stand at the discs; points of letters.
-LINE_OF_TERMS, COLUMN_OF_TERMS, SMALL = 0.36, 0.95, 6.0
 #: Share of given axes that texts may take.
 MOST = 0.66
 #: Width of given axes in sizes of the type, at least.
 LETTERS = 26.0
-DRAWN = {
-    "n_lines": [at_least(2)],
-    "min_share": [UNIT],
-    "n_leading_terms": [at_least(0)],
-}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -490,22 +448,20 @@ class EpochTreeDisplay(Display):
     share of rows at the topic itself; a ring is a topic that is in the tree without
     rows, and the first disc of a topic that was born has another colour. Beside each
     line is the epoch in which the topic is largest, and the terms by which it differs
-    there from its parent and its siblings; above the discs may be those of its birth,
-    and of epochs in which others lead. Small topics have no line of their own: they
-    count as the topic above, in its discs and in its terms. :meth:`plot_shares` draws
-    the shares alone, as bands.
+    there from its parent and its siblings. Small topics have no line of their own: they
+    count as the topic above, in its discs and in its terms. :meth:`plot_topic` draws
+    one topic, with its terms in each epoch.
 
     Parameters
     ----------
     epochs : dict of label to record
         As `epochs_` of `DependentTrees`.
-    terms : dict of int to list of list of str
-        Terms of each topic, by id, in each epoch in which it is.
-    names : dict of int to str, default=None
+    columns : ndarray of str of shape (n_features,)
+        Names of columns.
+    n_terms : int, default=4
+        Terms of each topic.
+    names : dict of int to str, default={}
         Names of topics, by id, in the place of their ids.
-    columns : sequence of str, default=None
-        Names of columns, for the terms of topics that others count as; `None` takes
-        those of `terms`.
 
     Attributes
     ----------
@@ -534,28 +490,14 @@ class EpochTreeDisplay(Display):
     """
 
     epochs: dict[Any, Any]
-    terms: dict[int, list[list[str]]]
-    names: Any = None
-    columns: Any = None
-
-    def __post_init__(self):
-        self.names = self.names or {}
+    columns: Any
+    n_terms: int = 4
+    names: dict[int, str] = field(default_factory=dict)
 
     @classmethod
-    @validate_params(
-        {"n_terms": [POSITIVE], "kind": [StrOptions({"tree", "shares"})]} | DRAWN
-    )
+    @validate_params({"n_terms": [POSITIVE]})
     def from_estimator(
-        cls,
-        estimator,
-        feature_names=None,
-        *,
-        kind="tree",
-        n_terms=4,
-        n_leading_terms=0,
-        n_lines=20,
-        min_share=0.0,
-        ax=None,
+        cls, estimator, feature_names=None, *, n_terms=4, ax=None, **kwargs
     ) -> Self:
         """Draw the epochs of a fitted model.
 
@@ -565,21 +507,12 @@ class EpochTreeDisplay(Display):
             Anything with `epochs_`.
         feature_names : array-like of str of shape (n_features,), default=None
             As in :func:`top_terms`.
-        kind : {"tree", "shares"}, default="tree"
-            What is drawn: lines of discs, or with "shares" what :meth:`plot_shares`
-            does.
         n_terms : int, default=4
             Terms of each topic.
-        n_leading_terms : int, default=0
-            Terms above the disc of a birth, and of epochs in which others lead than in
-            the epoch before, `n_terms` at most.
-        n_lines : int, default=20
-            Lines at most, 2 or more. The topic that is least in all epochs counts as
-            the topic above, until there are so few.
-        min_share : float, default=0.0
-            Least share that a topic has in some epoch; others count as those above.
         ax : matplotlib Axes, default=None
             Axes to draw in. None makes a figure of fitting size.
+        **kwargs : dict
+            Handed to :meth:`plot`.
 
         Returns
         -------
@@ -593,81 +526,31 @@ class EpochTreeDisplay(Display):
         TypeError
             If the estimator has no `epochs_`.
         """
-        display = cls._read(estimator, feature_names, n_terms)
-        if kind == "shares":
-            display._begin(display.plot_shares(ax))
-            return display
-        return display.plot(
-            ax, n_leading_terms=n_leading_terms, n_lines=n_lines, min_share=min_share
-        )
-
-    @classmethod
-    @validate_params({"n_terms": [POSITIVE], "topic": [Integral]})
-    def from_topic(
-        cls, estimator, topic, feature_names=None, *, n_terms=4, ax=None
-    ) -> Self:
-        """Draw one topic of a fitted model over epochs, and no trees.
-
-        Parameters
-        ----------
-        estimator, topic : fitted DependentTrees or Pipeline that ends in one, int
-            As in :meth:`from_estimator`; the id of the topic.
-        feature_names, n_terms, ax : array-like of str, int, matplotlib Axes
-            As in :meth:`from_estimator`; terms in each epoch.
-
-        Returns
-        -------
-        display : EpochTreeDisplay
-            The display, with `ax_` and `figure_` of :meth:`plot_topic`.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
-        TypeError
-            If the estimator has no `epochs_`.
-        ValueError
-            If there is no such topic.
-        """
-        display = cls._read(estimator, feature_names, n_terms)
-        display._begin(display.plot_topic(topic, ax))
-        return display
-
-    @classmethod
-    def _read(cls, estimator, feature_names, n_terms):
-        """Read epochs and terms of a model, without drawing."""
         epochs = read.fitted(estimator, "epochs_")
         first = next(iter(epochs.values()))
-        names = read.column_names(estimator, first.components.shape[1], feature_names)
-        terms: dict[int, list] = {}
-        for record in epochs.values():
-            result = contrasted_terms(record, names, n_terms)
-            for node, words in zip(record.component_ids.tolist(), result, strict=True):
-                terms.setdefault(node, []).append(words)
-        given = getattr(read.fitted_model(estimator), "topic_names_", {})
-        return cls(epochs=epochs, terms=terms, names=given, columns=names)
+        columns = read.column_names(estimator, first.components.shape[1], feature_names)
+        names = getattr(read.fitted_model(estimator), "topic_names_", {})
+        result = cls(epochs=epochs, columns=columns, n_terms=n_terms, names=names)
+        return result.plot(ax, **kwargs)
 
     def _shares(self):
         """Share of rows at each topic by epoch; nan where it is not in the tree."""
-        ids = sorted(self.terms)
-        result = {node: [np.nan] * len(self.epochs) for node in ids}
+        result: dict[int, Array] = {}
         for place, record in enumerate(self.epochs.values()):
-            total = max(float(record.masses.sum()), 1e-300)
-            names = record.component_ids.tolist()
-            for node, mass in zip(names, record.masses.tolist(), strict=True):
-                result[node][place] = mass / total
-        return {node: np.array(row) for node, row in result.items()}
+            shares = record.masses / max(float(record.masses.sum()), 1e-300)
+            for node, share in zip(record.component_ids.tolist(), shares, strict=True):
+                row = result.setdefault(node, np.full(len(self.epochs), np.nan))
+                row[place] = share
+        return result
 
     def _lines(self):
         """Return one tree of all topics of all epochs, each at its last place."""
         parent: dict[int, int] = {}
-        order: dict[int, None] = {}
         for record in reversed(self.epochs.values()):
             names, above = record.component_ids.tolist(), parent_ids(record).tolist()
             for node, up in zip(names, above, strict=True):
                 parent.setdefault(node, up)
-                order.setdefault(node)
-        ids = list(order)
+        ids = list(parent)
         for node in ids[1:]:  # a node that was the root once stands below the last one
             parent[node] = ids[0] if parent[node] < 0 else parent[node]
         place = {node: at for at, node in enumerate(ids)}
@@ -698,35 +581,29 @@ class EpochTreeDisplay(Display):
         nodes, records = tree.ids.tolist(), list(self.epochs.values())
         peaks, result = [int(np.nanargmax(row)) for row in shares], []
         for node, at in zip(nodes, peaks, strict=True):
-            record = records[at]
-            names = record.component_ids.tolist()
-            if self.columns is None:
-                there = np.flatnonzero([node in r.component_ids for r in records])
-                place = min(int(np.searchsorted(there, at)), len(there) - 1)
-                result.append(self.terms[node][place])
-                continue
-            up = tree.parent_of(node)
+            record, up = records[at], tree.parent_of(node)
             siblings = tree.children_of(node if up is None else up).tolist()
             around = [up] * (up is not None) + [n for n in siblings if n != node]
-            lines = np.array([owner[name] for name in names])
+            lines = np.array([owner[name] for name in record.component_ids.tolist()])
             own = _mean_direction(record, lines == node)
-            rest = [_mean_direction(record, lines == other) for other in around]
-            excess = own - (np.mean(rest, axis=0) if rest else 0.0)
-            n_terms = max(map(len, self.terms[node]), default=1)
-            result.append(positive_terms(excess, own, self.columns, n_terms))
+            means = [_mean_direction(record, lines == other) for other in around]
+            excess = own - (np.mean(means, axis=0) if means else 0.0)
+            result.append(positive_terms(excess, own, self.columns, self.n_terms))
         return result
 
-    def _called(self, node):
-        return shortened(self.names.get(node, str(node)))
-
-    @validate_params(DRAWN)
-    def plot(self, ax=None, *, n_leading_terms=0, n_lines=20, min_share=0.0) -> Self:
+    @validate_params({"n_lines": [at_least(2)], "min_share": [UNIT]})
+    def plot(self, ax=None, *, n_lines=20, min_share=0.0) -> Self:
         """Draw the epochs.
 
         Parameters
         ----------
-        ax, n_leading_terms, n_lines, min_share : matplotlib Axes, int, int, float
+        ax : matplotlib Axes, default=None
             As in :meth:`from_estimator`.
+        n_lines : int, default=20
+            Lines at most, 2 or more. The topic that is least in all epochs counts as
+            the topic above, until there are so few.
+        min_share : float, default=0.0
+            Least share that a topic has in some epoch; others count as those above.
 
         Returns
         -------
@@ -740,10 +617,7 @@ class EpochTreeDisplay(Display):
         if ax is None:
             texts = self._texts(*given)
             wide = max(map(len, texts)) * 0.55 * FONT / 72
-            column, line = COLUMN, LINE
-            if n_leading_terms:
-                column, line = COLUMN_OF_TERMS, LINE_OF_TERMS
-            inside = wide + n_epochs * column, (n_lines + 3) * line + 0.5
+            inside = wide + n_epochs * COLUMN, (n_lines + 3) * LINE + 0.5
             size = np.add(inside, 2 * MARGIN)
             self._begin(ax, figsize=size, layout="constrained")
             font, widest = FONT, WIDEST
@@ -755,10 +629,8 @@ class EpochTreeDisplay(Display):
             texts = self._texts(*given, font, MOST * room[0])
         ax = self.ax_
         unit = (72 * widest) ** 2 / max(np.nanmax(np.array(shares)), 1e-300)
-        for line, (node, row) in enumerate(zip(self.topics_, shares, strict=True)):
+        for line, row in enumerate(shares):
             self._draw_line(line, row, unit)
-            if n_leading_terms:
-                self._write_terms(line, node, row * unit, n_leading_terms)
         ax.set_yticks(range(n_lines), texts, fontsize=font, parse_math=False)
         labels = [str(label) for label in self.epochs]
         ax.set_xticks(range(n_epochs), labels, parse_math=False)
@@ -788,7 +660,8 @@ class EpochTreeDisplay(Display):
             tree.ids.tolist(), tree.depth.tolist(), shares, terms, strict=True
         ):
             indent = "    " if room is None else "  "
-            start = indent * depth + f"{self._called(node)}: "
+            called = self._topic_label(self.names.get(node), node)
+            start = f"{indent * depth}{called}: "
             label = f" ({labels[int(np.nanargmax(row))]})" if len(labels) > 1 else ""
             texts = [
                 start + ", ".join(words[:n]) + label for n in range(1, len(words) + 1)
@@ -804,7 +677,7 @@ class EpochTreeDisplay(Display):
 
         def disc(label, area, color=BLUE, edge=BLUE):
             style = {"marker": "o", "ls": "", "markersize": area**0.5}
-            return mark(label, color=color, markeredgecolor=edge, **style)
+            return self._mark(label, color=color, markeredgecolor=edge, **style)
 
         share = 10.0 ** np.floor(np.log10(max(np.nanmax(shares), 1e-2)))
         handles = [
@@ -817,72 +690,10 @@ class EpochTreeDisplay(Display):
         is_empty = (shares == 0.0).any()
         handles += [disc("without rows", small, "white", GREY)] * bool(is_empty)
         if len(self.epochs) > 1:
-            handles.append(mark("(...): epoch of the terms", ls=""))
+            handles.append(self._mark("(...): epoch of the terms", ls=""))
         style: dict[str, Any] = {"ncols": 2, "labelcolor": GREY, "borderpad": 0.0}
-        style |= {"handletextpad": 0.1, "columnspacing": 0.8}
-        legend(self.ax_, handles, "lower right", (1.0, 1.0), font, **style)
-
-    @validate_params({"n_topics": [POSITIVE]})
-    def plot_shares(self, ax=None, *, n_topics=8) -> "Axes":
-        """Draw the shares of the largest topics over epochs, one above the other.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None makes a figure.
-        n_topics : int, default=8
-            Bands beside that of the root, as the lines of :meth:`plot`; up to 10 have
-            colours that can be told apart.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-            The axes; the height of a band is the share of rows at the topic.
-        """
-        ax = axes_of(ax, figsize=(7.0, 4.2), layout="constrained")
-        from matplotlib import colormaps
-        from matplotlib.colors import to_rgba
-        from matplotlib.patches import Patch
-
-        tree, shares, owner = self._folded(n_topics + 1, 0.0)
-        terms = self._terms_of_lines(tree, shares, owner)
-        rows, texts = list(np.nan_to_num(shares)), self._texts(tree, shares, terms)
-        texts = [text.lstrip() for text in texts]
-        times = np.arange(len(self.epochs))
-        order = sorted(
-            range(1, len(rows)),
-            key=lambda k: rows[k] @ times / max(rows[k].sum(), 1e-300),
-        )
-        colormap = colormaps["tab10" if len(order) <= 10 else "tab20"]
-        colors = [*map(colormap, range(len(order))), to_rgba("0.85")]
-        order = [*order, 0]
-        rows, texts = [rows[k] for k in order], [texts[k] for k in order]
-        if len(self.epochs) == 1:  # a band needs two sides
-            values = [row[0] for row in rows]
-            bottom = np.cumsum([0.0, *values])[:-1]
-            ax.bar([0] * len(rows), values, color=colors, bottom=bottom)
-        else:
-            style = {"colors": colors, "linewidth": 0.3, "edgecolor": "white"}
-            ax.stackplot(range(len(self.epochs)), rows, **style)
-            ax.set_xlim(0, len(self.epochs) - 1)
-        handles = [Patch(color=c, label=t) for c, t in zip(colors, texts, strict=True)]
-        style = {"handlelength": 1.0, "borderpad": 0.0}
-        legend(ax, handles[::-1], "upper left", (0.0, -0.12), FONT, **style)
-        ax.set_ylim(0.0, max(float(np.sum(rows, axis=0).max()), 1e-300))
-        n_epochs = len(self.epochs)
-        step = max(-(-n_epochs // 8), 1)
-        labels = [str(label) for label in self.epochs]
-        style = {"fontsize": FONT, "parse_math": False}
-        ax.set_xticks(range(0, n_epochs, step), labels[::step], **style)
-        ax.tick_params(axis="y", labelsize=FONT)
-        open_frame(ax)
-        self._scale_shares(ax)
-        return ax
-
-    def _scale_shares(self, ax):
-        """Name the axis of shares of rows."""
-        in_percent(ax.yaxis)
-        ax.set_ylabel("share of rows", fontsize=FONT)
+        style |= {"handletextpad": 0.1, "columnspacing": 0.8, "fontsize": font}
+        self._legend(handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), **style)
 
     @validate_params({"topic": [Integral]})
     def plot_topic(self, topic, ax=None) -> "Axes":
@@ -909,32 +720,21 @@ class EpochTreeDisplay(Display):
         if topic not in shares:
             raise ValueError(f"topic must be one of {sorted(shares)}, got {topic}.")
         size = (1.2 * max(len(self.epochs), 3), 3.0)
-        ax = axes_of(ax, figsize=size, layout="constrained")
-        row, words = shares[topic], iter(self.terms[topic])
+        ax = self._begin(ax, figsize=size, layout="constrained")
+        row, labels = shares[topic], []
         ax.plot(range(len(row)), row, marker="o", color=BLUE)
-        labels = [
-            "\n".join([str(label), *(next(words) if np.isfinite(share) else [])])
-            for label, share in zip(self.epochs, row, strict=True)
-        ]
+        for label, record in self.epochs.items():
+            terms = contrasted_terms(record, self.columns, self.n_terms)
+            of = dict(zip(record.component_ids.tolist(), terms, strict=True))
+            labels.append("\n".join([str(label), *of.get(topic, [])]))
         ax.set_xticks(range(len(row)), labels, fontsize=FONT, parse_math=False)
         ax.set_xlim(-0.5, len(row) - 0.5)
         ax.set_ylim(0.0, 1.1 * max(np.nanmax(row), 1e-300))
-        self._scale_shares(ax)
-        title = self._called(topic) if topic in self.names else f"topic {topic}"
+        self._in_percent(ax.yaxis)
+        ax.set_ylabel("share of rows", fontsize=FONT)
+        title = self._topic_label(self.names.get(topic), f"topic {topic}")
         ax.set_title(title, fontsize=FONT, color=GREY, parse_math=False)
         return ax
-
-    def _write_terms(self, line, node, areas, n_terms):
-        """Write the leading terms of a topic at epochs at which they change."""
-        before = None
-        there = np.flatnonzero(np.isfinite(areas)).tolist()
-        for epoch, words in zip(there, self.terms[node], strict=True):
-            if words[:n_terms] != before:
-                offset = (0, 0.5 * areas[epoch] ** 0.5 + 2.0)
-                style = {"ha": "center", "va": "bottom", "color": GREY, "bbox": None}
-                text = ", ".join(words[:n_terms])
-                self._label(text, (epoch, line), offset, SMALL, **style)
-            before = words[:n_terms]
 
     def _draw_line(self, line, row, unit):
         """Draw the discs of one topic over epochs."""
@@ -944,11 +744,8 @@ class EpochTreeDisplay(Display):
         self.ax_.plot(span, heights, color=GREY, linewidth=0.6, zorder=1)
         full, empty = there[row[there] > 0.0], there[row[there] <= 0.0]
         is_birth = (full == there[0]) & (there[0] > 0)
-        style: dict[str, Any] = {
-            "s": np.maximum(row[full] * unit, LEAST),
-            "linewidths": 0.0,
-        }
-        colors = np.where(is_birth, VERMILION, BLUE)
-        self.ax_.scatter(full, 0 * full + line, c=colors, zorder=2, **style)
+        style: dict[str, Any] = {"c": np.where(is_birth, VERMILION, BLUE)}
+        style |= {"s": np.maximum(row[full] * unit, LEAST), "linewidths": 0.0}
+        self.ax_.scatter(full, 0 * full + line, zorder=2, **style)
         style = {"s": 4.0 * LEAST, "facecolors": "white", "linewidths": 0.6}
         self.ax_.scatter(empty, 0 * empty + line, edgecolors=GREY, zorder=2, **style)

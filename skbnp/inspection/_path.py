@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from skbnp.estimators._merge_fits import merges_of, merges_to
-from skbnp.inspection._displays import (
-    BLUE,
-    COLOURS,
-    GREY,
-    VERMILION,
-    Display,
-    line_style,
-    open_frame,
-)
+from skbnp.inspection._displays import BLUE, COLOURS, GREY, VERMILION, Display
 from skbnp.inspection._history import FEW
 from skbnp.metrics import document_completion_score, topic_coherence
 from skbnp.rows.survey import share_known
@@ -291,7 +283,7 @@ class TopicPathDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator, feature_names=None, *, X=None, n=None, ax=None, **kwargs
+        cls, estimator, feature_names=None, *, X=None, ax=None, **kwargs
     ) -> Self:
         """Merge the topics of a fitted model step by step, and draw the path.
 
@@ -304,19 +296,17 @@ class TopicPathDisplay(Display):
         X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
                 default=None
             Documents to score, as in :func:`topic_path`.
-        n : int, default=None
-            Number of topics to mark.
         ax : matplotlib Axes, default=None
             Axes to draw in. `None` makes a figure.
         **kwargs : dict
-            Handed to matplotlib's `plot` for the scores.
+            Handed to :meth:`plot`.
 
         Returns
         -------
         display : TopicPathDisplay
             The drawn display.
         """
-        return cls(path=topic_path(estimator, X)).plot(ax, n=n, **kwargs)
+        return cls(path=topic_path(estimator, X)).plot(ax, **kwargs)
 
     @validate_params({"n": [POSITIVE, None]})
     def plot(self, ax=None, *, n=None, **kwargs) -> Self:
@@ -324,8 +314,12 @@ class TopicPathDisplay(Display):
 
         Parameters
         ----------
-        ax, n, **kwargs : matplotlib Axes, int, dict
+        ax : matplotlib Axes, default=None
             As in :meth:`from_estimator`.
+        n : int, default=None
+            Number of topics to mark.
+        **kwargs : dict
+            Handed to matplotlib's `plot` for the scores.
 
         Returns
         -------
@@ -343,7 +337,7 @@ class TopicPathDisplay(Display):
             if path.share_of_fit > 0.0:
                 unit += f"; {path.share_of_fit:.0%} of documents are of the fit"
         marker = "o" * (len(at) < FEW)
-        style = line_style(kwargs, color=BLUE, marker=marker, markersize=4)
+        style = self._line_style(kwargs, color=BLUE, marker=marker, markersize=4)
         (self.line_,) = ax.plot(at, values, **style)
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -358,6 +352,6 @@ class TopicPathDisplay(Display):
             ax.axvline(number, color=color, lw=1.2, ls="--", label=f"{number:,} {what}")
             for number, color, what in marks
         ]
-        ax.legend(handles=self.marks_, frameon=False)
-        open_frame(ax, xlabel="topics", ylabel=f"{label} ({unit})")
+        self._legend(self.marks_)
+        self._finish(ax, xlabel="topics", ylabel=f"{label} ({unit})")
         return self

@@ -21,16 +21,7 @@ from sklearn.utils import check_random_state
 from skbnp.distributions import log_growth
 from skbnp.inference.executor import Executor
 from skbnp.inspection._compared import duplicates, topics_of_sample
-from skbnp.inspection._displays import (
-    COLOURS,
-    GREY,
-    Display,
-    as_written,
-    in_percent,
-    legend,
-    open_frame,
-    shortened,
-)
+from skbnp.inspection._displays import COLOURS, GREY, Display
 from skbnp.inspection._terms import (
     NOT_BURSTY,
     check_shares,
@@ -1193,12 +1184,20 @@ class TopicSharesDisplay(Display):
             is_forest = not self.shares._are_levels
         columns = self._columns(topics, n_components or (12 if is_forest else 6))
         self.topics_ = self.shares.topics[columns]
-        draw = self._draw_forest if is_forest else self._draw_groups
-        draw(ax, columns)
-        if is_forest and not is_made:
-            as_written(self.ax_.legend(frameon=False, fontsize="x-small"))
+        if is_forest:
+            self._draw_forest(ax, columns)
         else:
-            self._draw_key(is_made)
+            self._draw_groups(ax, columns)
+        if is_made:
+            at: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+            self._legend(fontsize="small", **at)
+            return self
+        loc = "best" if is_forest else "upper left"
+        key = self._legend(fontsize="x-small", loc=loc)
+        if not is_forest:  # above the lines
+            height = self._room()[1] / 72 * self.figure_.dpi
+            part = min(key.get_window_extent().height / height, HIGHEST)
+            self.ax_.set_ylim(top=self.ax_.get_ylim()[1] / (1.0 - part))
         return self
 
     def _draw_forest(self, ax, columns):
@@ -1209,18 +1208,11 @@ class TopicSharesDisplay(Display):
         ax = self._begin(ax, figsize=(8.0, max(height, 2.0)), layout="constrained")
         places = np.arange(len(columns))
         for rank, row in enumerate(rows):
-            turn, color = divmod(rank, len(COLOURS))
-            mean, low, high = (
-                of[row, columns] for of in (shares.mean, shares.low, shares.high)
-            )
-            reach = np.nan_to_num(np.maximum([mean - low, high - mean], 0.0))
+            mean, reach = self._intervals((row, columns))
+            style = self._style(rank, str(shares.groups[row]))
             offset = SPREAD * ((rank + 0.5) / len(rows) - 0.5)
-            style: dict[str, Any] = {"color": COLOURS[color], "linestyle": ""}
-            style |= {"marker": MARKS[turn % len(MARKS)], "markersize": 4}
-            label = str(shares.groups[row])
-            ax.errorbar(
-                mean, places + offset, xerr=reach, label=label, elinewidth=1.2, **style
-            )
+            style |= {"linestyle": "", "elinewidth": 1.2}
+            ax.errorbar(mean, places + offset, xerr=reach, **style)
         if shares._are_levels and shares.measure == "share":
             ax.set_xlim(left=0.0)
         else:
@@ -1229,18 +1221,10 @@ class TopicSharesDisplay(Display):
         ax.set_yticks(places, names, parse_math=False)
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(len(columns) - 0.5, -0.5)
-        if shares.measure in MEASURES["identity"]:
-            in_percent(ax.xaxis)
-        open_frame(ax, xlabel=self._axis())
+        self._name_values(ax.xaxis)
         ax.spines["left"].set_visible(False)
         for place in places[:-1] + 0.5:
             ax.axhline(place, color=GREY, alpha=0.2, linewidth=0.8)
-
-    def _axis(self):
-        """Return what is drawn, with the probability of intervals."""
-        return (
-            f"{self.shares.measure}, with {100 * self.shares.confidence:g} % intervals"
-        )
 
     def _draw_groups(self, ax, columns):
         """Draw groups side by side, topics as colours."""
@@ -1251,17 +1235,14 @@ class TopicSharesDisplay(Display):
         ax = self._begin(ax, figsize=(width, 4.0), layout="constrained")
         places: Any = shares.groups if has_places else np.arange(len(shares.groups))
         for rank, k in enumerate(columns):
-            turn, color = rank // len(COLOURS), COLOURS[rank % len(COLOURS)]
-            style: dict[str, Any] = {"color": color, "marker": MARKS[turn % len(MARKS)]}
-            style |= {"markersize": 4, "linewidth": 1.2, "label": self._name(k)}
-            mean, low, high = shares.mean[:, k], shares.low[:, k], shares.high[:, k]
+            at, of = places, (slice(None), k)
+            mean, reach = self._intervals(of)
+            style = self._style(rank, self._name(k)) | {"linewidth": 1.2}
             if is_scale and len(places) >= MANY:
                 ax.plot(places, mean, **style)
-                ax.fill_between(places, low, high, color=color, alpha=0.2, linewidth=0)
+                band: dict[str, Any] = {"color": style["color"], "alpha": 0.2}
+                ax.fill_between(at, shares.low[of], shares.high[of], lw=0, **band)
                 continue
-            # Quantiles of few documents may leave the mean out.
-            reach = np.nan_to_num(np.maximum([mean - low, high - mean], 0.0))
-            at = places
             if not is_scale:
                 at = places + SPREAD * ((rank + 0.5) / len(columns) - 0.5)
                 style["linestyle"] = ""
@@ -1276,21 +1257,30 @@ class TopicSharesDisplay(Display):
             ax.set_xticks(places)
         if shares.measure == "share":
             ax.set_ylim(bottom=0.0)
-        if shares.measure in MEASURES["identity"]:
-            in_percent(ax.yaxis)
-        open_frame(ax, ylabel=self._axis())
+        self._name_values(ax.yaxis)
         ax.grid(axis="y", color=GREY, alpha=0.2)
 
-    def _draw_key(self, is_made):
-        """Name the topics: beside the axes, or above lines in given axes."""
-        ax = self.ax_
-        if is_made:
-            legend(self.ax_, None, "upper left", (1.0, 1.0), "small")
-            return
-        key = as_written(ax.legend(loc="upper left", frameon=False, fontsize="x-small"))
-        self.figure_.draw_without_rendering()
-        height = key.get_window_extent().height / ax.get_window_extent().height
-        ax.set_ylim(top=ax.get_ylim()[1] / (1.0 - min(height, HIGHEST)))
+    @staticmethod
+    def _style(rank, label) -> dict[str, Any]:
+        """Return colour and marker of a line, by its rank."""
+        turn, color = divmod(rank, len(COLOURS))
+        marker = {"marker": MARKS[turn % len(MARKS)], "markersize": 4}
+        return {"color": COLOURS[color], "label": label, **marker}
+
+    def _intervals(self, of):
+        """Return means, and the lengths of their intervals to both sides."""
+        mean, shares = self.shares.mean[of], self.shares
+        # Quantiles of few documents may leave the mean out.
+        reach = np.maximum([mean - shares.low[of], shares.high[of] - mean], 0.0)
+        return mean, np.nan_to_num(reach)
+
+    def _name_values(self, axis):
+        """Name the axis of shares, with the probability of intervals."""
+        if self.shares.measure in MEASURES["identity"]:
+            self._in_percent(axis)
+        level = f"{100 * self.shares.confidence:g} %"
+        axis.set_label_text(f"{self.shares.measure}, with {level} intervals")
+        self._finish(self.ax_)
 
     def _columns(self, topics, n_components):
         """Choose topics: given ones, or those whose shares differ most, by weight."""
@@ -1310,9 +1300,9 @@ class TopicSharesDisplay(Display):
     def _name(self, k):
         """Return number, name and terms of topic k."""
         shares = self.shares
+        number = f"{self.noun} {shares.topics[k]}"
         terms = " ".join(shares.terms[k][:3])
-        name = shares.names[k] or f"{self.noun} {shares.topics[k]}"
-        return f"{shortened(name)}: {terms}"
+        return f"{self._topic_label(shares.names[k], number)}: {terms}"
 
 
 def _spans(by):

@@ -11,16 +11,7 @@ from scipy.special import gammaln, rel_entr
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from skbnp.inspection._displays import (
-    BLUE,
-    FONT,
-    GREY,
-    MARGIN,
-    MAX_WIDTH,
-    Display,
-    in_percent,
-    shortened,
-)
+from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, MAX_WIDTH, Display
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import largest
 from skbnp.utils.lazy import import_pandas
@@ -597,11 +588,8 @@ def set_topic_names(
     >>> hdp.get_feature_names_out().tolist()
     ['hdp0', 'weather']
     """
-    components, model = (
-        read.fitted(estimator, "components_"),
-        read.fitted_model(estimator),
-    )
-    numbers = read.topic_numbers(estimator, len(components)).tolist()
+    n, model = len(read.fitted(estimator, "components_")), read.fitted_model(estimator)
+    numbers = read.topic_numbers(estimator, n).tolist()
     ids = np.asarray(getattr(model, "component_ids_", numbers)).tolist()
     given = _by_number(names, numbers)
     unknown = [number for number in given if number not in numbers]
@@ -874,12 +862,9 @@ class TopicTermsDisplay(Display):
             is_unit = hasattr(model, "vmf_concentration_")
             label = "entry of its direction" if is_unit else "loading"
         else:
-            relevant, whole = (
-                relevant_columns(estimator, n_terms),
-                ranking.shares @ distr,
-            )
+            relevant = relevant_columns(estimator, n_terms)
             columns = [relevant[k] for k in rows]
-            totals = [whole[best] for best in columns]
+            totals = [(ranking.shares @ distr)[best] for best in columns]
             if not hasattr(model, "tree_"):
                 relations = _relations(distr, ranking, rows, numbers, noun)
         pairs = zip(distr[rows], columns, strict=True)
@@ -942,7 +927,7 @@ class TopicTermsDisplay(Display):
             panel.xaxis.set_major_locator(MaxNLocator(2, steps=[1, 2, 5, 10]))
             panel.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
             if self.label == SHARE:
-                in_percent(panel.xaxis)
+                self._in_percent(panel.xaxis)
             panel.grid(axis="x", color="0.9")
             panel.set_axisbelow(True)
             panel.spines[:].set_visible(False)
@@ -1008,9 +993,8 @@ class TopicTermsDisplay(Display):
                 panel.set_xlabel(label, loc="left", labelpad=2.0)
                 panel.xaxis.label.set(size=size, color=GREY)
             weight = f"{100 * self.weights[i]:.1f} %"
-            called = f"{self.noun} {self.labels[i]}"
-            if self.names is not None and self.names[i] is not None:
-                called = shortened(self.names[i])
+            number = f"{self.noun} {self.labels[i]}"
+            called = self._topic_label(self.names and self.names[i], number)
             panel.set_title(f"{called} – {weight}", size=size, **title)
             if self.relations is not None:
                 text = self.relations[i]

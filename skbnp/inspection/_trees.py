@@ -7,15 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skbnp.inspection._displays import (
-    BLUE,
-    FONT,
-    GREY,
-    Display,
-    legend,
-    mark,
-    shortened,
-)
+from skbnp.inspection._displays import BLUE, FONT, GREY, Display
 from skbnp.inspection._terms import top_terms
 from skbnp.trees.tree import depths
 from skbnp.trees.view import TreeView, chains_of, named
@@ -31,12 +23,6 @@ LEADING, APART, PAD, GAP = 1.25, 0.6, 0.35, 3.2
 DISC, DOT, KEY, KEY_WIDTH = 1.7, 0.3, 2.5, 22.0
 #: How often type is made smaller until it fits given axes.
 SHRINKS = 4
-DRAWN = {
-    "min_weight": [at_least(0, Real)],
-    "max_depth": [at_least(0), None],
-    "max_leaves": [POSITIVE, None],
-    "fold_chains": ["boolean"],
-}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -95,18 +81,9 @@ class TopicTreeDisplay(Display):
     names: list[str | None] | None = None
 
     @classmethod
-    @validate_params({"n_terms": [POSITIVE]} | DRAWN)
+    @validate_params({"n_terms": [POSITIVE]})
     def from_estimator(
-        cls,
-        estimator,
-        feature_names=None,
-        *,
-        n_terms=5,
-        min_weight=0.0,
-        max_depth=None,
-        max_leaves=50,
-        fold_chains=True,
-        ax=None,
+        cls, estimator, feature_names=None, *, n_terms=5, ax=None, **kwargs
     ) -> Self:
         """Draw the tree of a fitted model.
 
@@ -118,18 +95,11 @@ class TopicTreeDisplay(Display):
             As in :func:`top_terms`.
         n_terms : int, default=5
             Terms of each node.
-        min_weight : float, default=0.0
-            Least weight of a node that is drawn; nodes above it are too.
-        max_depth : int, default=None
-            Largest depth of a node that is drawn, 0 at the root. `None` has no limit.
-        max_leaves : int, default=50
-            Ends of branches that are drawn; lighter nodes are left out until there are
-            so few. `None` has no limit.
-        fold_chains : bool, default=True
-            Whether a node and its only child are drawn as one.
         ax : matplotlib Axes, default=None
             Axes to draw in; type shrinks where they are too small for it. `None` makes
             a figure of fitting size.
+        **kwargs : dict
+            Handed to :meth:`plot`.
 
         Returns
         -------
@@ -140,21 +110,19 @@ class TopicTreeDisplay(Display):
         ------
         ImportError
             If matplotlib is not installed.
-        ValueError
-            If the tree is drawn deeper than 200 levels.
         """
         tree = read.fitted(estimator, "tree_")
         terms = top_terms(estimator, feature_names, n_terms)
-        called = read.topic_names(estimator, len(terms))
-        return cls(tree=tree, terms=terms, names=called).plot(
-            ax,
-            min_weight=min_weight,
-            max_depth=max_depth,
-            max_leaves=max_leaves,
-            fold_chains=fold_chains,
-        )
+        names = read.topic_names(estimator, len(terms))
+        return cls(tree=tree, terms=terms, names=names).plot(ax, **kwargs)
 
-    @validate_params(DRAWN)
+    @validate_params(
+        {
+            "min_weight": [at_least(0, Real)],
+            "max_depth": [at_least(0), None],
+            "max_leaves": [POSITIVE, None],
+        }
+    )
     def plot(
         self,
         ax=None,
@@ -168,13 +136,27 @@ class TopicTreeDisplay(Display):
 
         Parameters
         ----------
-        ax, min_weight, max_depth, max_leaves, fold_chains : Axes, float, int, int, bool
+        ax : matplotlib Axes, default=None
             As in :meth:`from_estimator`.
+        min_weight : float, default=0.0
+            Least weight of a node that is drawn; nodes above it are too.
+        max_depth : int, default=None
+            Largest depth of a node that is drawn, 0 at the root. `None` has no limit.
+        max_leaves : int, default=50
+            Ends of branches that are drawn; lighter nodes are left out until there are
+            so few. `None` has no limit.
+        fold_chains : bool, default=True
+            Whether a node and its only child are drawn as one.
 
         Returns
         -------
         display : TopicTreeDisplay
             This object.
+
+        Raises
+        ------
+        ValueError
+            If the tree is drawn deeper than 200 levels.
         """
         is_made = ax is None
         self._begin(ax)
@@ -194,7 +176,7 @@ class TopicTreeDisplay(Display):
         numbers = self.tree.numbers.tolist()
         given = self.names or [None] * self.tree.n_nodes
         pairs = zip(given, numbers, strict=True)
-        called = [shortened(name or str(number)) for name, number in pairs]
+        called = [self._topic_label(name, number) for name, number in pairs]
 
         def planned(n_lines, size=FONT):
             """Return the layout with terms in `n_lines` lines."""
@@ -267,14 +249,16 @@ class TopicTreeDisplay(Display):
         steps = 10.0 ** np.floor(np.log10(top)) * np.array([1.0, 0.1, 0.01])
         disc: dict[str, Any] = {"ls": "", "marker": "o", "mew": 0, "color": BLUE}
         handles = [
-            mark(f"{100 * weight:.3g} %", markersize=np.sqrt(area(weight)), **disc)
+            self._mark(
+                f"{100 * weight:.3g} %", markersize=np.sqrt(area(weight)), **disc
+            )
             for weight in steps
         ]
         handles[0].set_label(f"weight {handles[0].get_label()}")
         style: dict[str, Any] = {"borderaxespad": 0.0, "borderpad": 0.0}
-        style |= {"handletextpad": 0.3, "columnspacing": 1.0}
+        style |= {"handletextpad": 0.3, "columnspacing": 1.0, "fontsize": size}
         style |= {"ncols": len(handles), "labelcolor": GREY}
-        legend(self.ax_, handles, "upper left", (0.0, 1.0), size, **style)
+        self._legend(handles, loc="upper left", bbox_to_anchor=(0.0, 1.0), **style)
 
 
 @dataclass(frozen=True)

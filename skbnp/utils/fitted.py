@@ -25,6 +25,8 @@ INSTEAD = {
     "samples_": ": it has one estimate, which TopicTermsDisplay draws, and no samples",
     "lineage_": ": its topics stay as they began, and TopicTermsDisplay draws them",
     "history_": ": it does not record its fit",
+    "epochs_": ": pass rows X, and epochs with the label of time of each, to "
+    "topics_over_time, emerging_topics or TopicSharesDisplay",
 }
 
 

@@ -212,25 +212,17 @@ def test_models_whose_columns_are_no_shares_are_refused(drawn):
         topics_over_time(model, X)
 
 
-def test_terms_stand_where_others_lead(trees):
-    display = EpochTreeDisplay.from_estimator(trees, n_leading_terms=1)
-    written = {}
-    for text in display.ax_.texts:
-        epoch, line = text.xy
-        written.setdefault(display.topics_[line], []).append((epoch, text.get_text()))
-    epochs = list(trees.epochs_.values())
-    for node, result in written.items():
-        there = [k for k, r in enumerate(epochs) if node in r.component_ids]
-        words = [terms[0] for terms in display.terms[node]]
-        leading = list(zip(there, words, strict=True))
-        changes = [
-            one
-            for one, last in zip(leading, [(0, None), *leading], strict=False)
-            if one[1] != last[1]
-        ]
-        assert result == changes
-    assert set(written) == set(display.topics_)
-    assert not EpochTreeDisplay.from_estimator(trees).ax_.texts
+def test_figure_of_a_topic_has_its_terms_in_each_epoch(trees):
+    node = int(trees.component_ids_[-1])
+    names = np.array([f"w{j}" for j in range(40)])
+    ax = EpochTreeDisplay.from_estimator(trees, names, n_terms=2).plot_topic(node)
+    for text, (label, record) in zip(
+        ax.get_xticklabels(), trees.epochs_.items(), strict=True
+    ):
+        terms = contrasted_terms(record, names, 2)
+        place = np.flatnonzero(record.component_ids == node)
+        own = [term for k in place for term in terms[k]]
+        assert text.get_text().splitlines() == [str(label), *own]
 
 
 # -- what a figure says ----------------------------------------------------------------
@@ -258,8 +250,7 @@ def many():
 
 def display_of(model):
     names = [f"w{j}" for j in range(60)]
-    terms = {n: [["a", "b"]] * 3 for n in range(40)}
-    return EpochTreeDisplay(epochs=model.epochs_, terms=terms, columns=names)
+    return EpochTreeDisplay(epochs=model.epochs_, columns=names, n_terms=2)
 
 
 def test_terms_beside_a_line_are_those_of_the_epoch_in_which_it_is_largest(many):
@@ -278,13 +269,3 @@ def test_terms_are_contrasted_with_the_parent_and_the_siblings():
         components=sp.csr_array(directions), tree=TreeView([-1, 0, 0], np.ones(3) / 3)
     )
     assert contrasted_terms(record, np.array(list("abc")), 1) == [["a"], ["b"], ["c"]]
-
-
-def test_bands_of_shares_fill_each_epoch(many):
-    ax = display_of(many).plot_shares(n_topics=6)
-    assert len(ax.collections) == 7
-    tops = [band.get_paths()[0].vertices[:, 1].max() for band in ax.collections]
-    assert_allclose(max(tops), 1.0)
-    assert len(ax.get_legend().get_texts()) == 7
-    with pytest.raises(ValueError, match="n_topics"):
-        display_of(many).plot_shares(n_topics=0)

@@ -343,6 +343,8 @@ def test_dollar_signs_are_drawn_as_such(tmp_path):
     inspection.set_topic_names(flat, names)
     trees = DependentTrees(random_state=0, max_iter=3).fit(X, epochs=groups)
     epochs = inspection.EpochTreeDisplay.from_estimator
+    of_topic = epochs(trees, terms)
+    of_topic.plot_topic(trees.component_ids_[0])
     chain = GibbsHDP(max_iter=20, random_state=0).fit(X)
     given = inspection.TopicSharesDisplay.from_estimator(flat, X, groups, terms)
     displays = [
@@ -353,9 +355,8 @@ def test_dollar_signs_are_drawn_as_such(tmp_path):
         inspection.LineageDisplay.from_estimator(flat, terms),
         HistoryDisplay.from_estimator(flat),
         TopicTraceDisplay.from_estimator(chain),
-        epochs(trees, terms, n_leading_terms=2),
-        epochs(trees, terms, kind="shares"),
-        inspection.EpochTreeDisplay.from_topic(trees, trees.component_ids_[0], terms),
+        epochs(trees, terms),
+        of_topic,
         inspection.TopicTreeDisplay.from_estimator(trees, terms),
     ]
     for display in displays:
