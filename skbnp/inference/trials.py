@@ -38,7 +38,7 @@ LEAST_RISE = 0.1
 WAIT = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class TreeEdit:
     """A change of a tree, by ids of its nodes."""
 
@@ -55,7 +55,7 @@ class TreeEdit:
         return Lineage(step, self.kind, self.parents, self.children)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Proposal(TreeEdit):
     """An edited tree with the globals that it starts from, and the rows it touches."""
 

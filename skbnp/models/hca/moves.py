@@ -112,7 +112,7 @@ NEIGHBOURS = 1.0 / 6.0
 MOST_PAIRS = 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Proposal(trials.Proposal):
     """A changed tree, and the rows that the change touches."""
 

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.epochs import PRIORS, TREE, pasts_of, unit
 from skbnp.estimators import EpochMoves
+from skbnp.inference.trials import WAIT
 from skbnp.models.dependent_trees import merges, structure
 from skbnp.models.dependent_trees.epoch import (
     LEAST_EVIDENCE,
@@ -170,6 +171,22 @@ def learner_of(state, stats, n_passes=0):
     return SimpleNamespace(posterior=posterior, n_passes=n_passes)
 
 
+@pytest.mark.parametrize("is_better", [True, False])
+def test_an_exchange_is_made_or_waits(is_better, seed, monkeypatch):
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    wrong, _ = replay(state, stats, PRIORS, [CYCLE])
+    edits, learner = structure.EpochEdits(EpochMoves()), learner_of(wrong, stats, 3)
+    learner.cache = SimpleNamespace(keep=lambda *given: None)
+    if not is_better:
+        monkeypatch.setattr(structure, "LEAST_GAIN", np.inf)
+    edits._exchange(learner)
+    assert (learner.posterior.state.tree == TREE) == is_better
+    assert [one.kind for one in edits.records] == ["exchange"] * is_better
+    key = ("exchange", *propose_exchanges(*gains_of(wrong))[0].touched)
+    assert edits.rejections.is_over(key, 4) == is_better
+    assert edits.rejections.is_over(key, 3 + WAIT)
+
+
 def test_a_merged_node_keeps_the_better_past(seed):
     """That of the source, if it is nearer to the rows of both."""
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
@@ -257,7 +274,7 @@ def test_the_bound_of_a_pass_does_not_fall_when_a_node_comes_back():
     for before, n_written in ((after + 1e-6, 0), (after - 1e-6, 1)):
         edits._revive_nodes(learner, before)
         assert len(written) == n_written
-    assert written == [[record]]
+    assert [one.parents + one.children for (one,) in written] == [(4, 9)]
     edits._revive_nodes(learner_of(state, stats), -np.inf)  # nobody has ended
     assert len(written) == 1
 
