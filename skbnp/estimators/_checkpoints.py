@@ -14,7 +14,7 @@ from skbnp.inference.engine import PassLearner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Account, Monitor
 from skbnp.utils import archive
-from skbnp.utils.plain import from_plain, to_plain
+from skbnp.utils.plain import to_plain
 from skbnp.utils.typing import MatrixLike
 
 #: What a fit may go on with that began with another value.
@@ -197,15 +197,14 @@ def content_of(
     vars(result).update(
         {n: value for n, value in state.items() if not n.startswith(OF_CALLBACKS)}
     )
-    return to_plain({"estimator": result._state(), "account": account, "every": every})
+    return {"estimator": result.__getstate__(), "account": account, "every": every}
 
 
 def saved_in(content: Any, kind: type[BaseEstimator]) -> Saved:
     """Return the checked content of a checkpoint file of a class."""
-    result = from_plain(content)
     estimator = object.__new__(kind)
-    estimator.__setstate__(result["estimator"])
-    every, account = result["every"], result["account"]
+    estimator.__setstate__(content["estimator"])
+    every, account = content["every"], content["account"]
     if not (isinstance(every, int) and every >= 1):
         raise ValueError(f"it has every={every!r}")
     return Saved(estimator, account, every)
@@ -217,7 +216,7 @@ def _check_can_resume(estimator: BaseEstimator) -> None:
         if name in FREE:
             continue
         try:
-            archive.encode(to_plain({"": value}), {})
+            archive.put_aside(to_plain(value), {})
         except TypeError as error:
             raise TypeError(
                 f"Checkpoint writes data alone, and {name}={value!r:.80} is none: "

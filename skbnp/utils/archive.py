@@ -1,4 +1,4 @@
-"""Files of containers, numbers and arrays: arrays and JSON, nothing that is executed.
+"""Files of trees of `to_plain`: arrays and JSON, nothing that is executed.
 
 A file is written under a name of its own, flushed, and then renamed, so that whatever
 ends the process at whatever moment leaves a whole one. It names its content by
@@ -22,18 +22,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib import format as npy
 
+from skbnp.utils.plain import ATOMS
 from skbnp.utils.warnings import warn_caller
 
 T = TypeVar("T")
 
-#: Names what is encoded by a dict, and members of it.
-KIND = "~"
+#: Key of a dict that stands for an array; its value is the name of that.
+ARRAY = "~"
 #: Version of the format.
 FORMAT = "checkpoint/3"
 #: Members of a file other than arrays: JSON, and the digest of all others.
 TEXT, DIGEST = "text.json", "digest.txt"
-#: What JSON has as it is.
-ATOMS = {bool, float, int, str, type(None)}
 #: What damage of a content causes; other errors are of disks, or of workers.
 DAMAGE = (
     ArithmeticError,
@@ -48,8 +47,6 @@ DAMAGE = (
 DRAFT = ".skbnp-"
 #: Seconds without a change after which nobody writes a draft: a day.
 ABANDONED = 86400.0
-#: Numbers of a list that are written as an array, at least.
-MANY = 64
 
 
 @dataclass(frozen=True)
@@ -77,23 +74,23 @@ class Archive:
         return cls(path, dict(text["label"]), text["content"], members)
 
     def content(self) -> Any:
-        """Return containers, numbers and arrays as they were written."""
+        """Return the tree that was written."""
         arrays = {
             name.removesuffix(".npy"): _array_of(one)
             for name, one in self.members.items()
         }
-        return decode(self.encoded, arrays)
+        return put_back(self.encoded, arrays)
 
 
 def write_archive(
     path: Path, label: Mapping[str, str], content: object, *, keep: Path | None = None
 ) -> None:
-    """Write containers, numbers and arrays to a file, whole or not at all.
+    """Write a tree of `to_plain` to a file, whole or not at all.
 
     A file that is there before gets the name `keep`, if that is given.
     """
     arrays: dict[str, np.ndarray] = {}
-    encoded = encode(content, arrays)
+    encoded = put_aside(content, arrays)
     text = json.dumps({"format": FORMAT, "label": dict(label), "content": encoded})
     digest = hashlib.blake2b(digest_size=16)
     with written(path, keep=keep) as file, zipfile.ZipFile(file, "w") as archive:
@@ -349,126 +346,36 @@ def _flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-# Containers, numbers and arrays as JSON and arrays ------------------------------------
+# Trees as JSON and arrays -------------------------------------------------------------
 
 
-def encode(value: object, arrays: dict[str, np.ndarray]) -> Any:
-    """Return containers as JSON values, and put arrays into `arrays` in place.
-
-    The same list, dict or array is written once.
-    """
-    seen: dict[int, tuple[int, object]] = {}
-
-    def walk(value: Any) -> Any:
-        """Encode one value and its members."""
-        if value is None or isinstance(value, (bool, str)):
-            return value
-        if type(value) in (int, float):
-            return value
-        if id(value) in seen:
-            return {KIND: "again", "of": seen[id(value)][0]}
-        seen[id(value)] = len(seen), value
-        number = seen[id(value)][0]
-        if isinstance(value, dict):
-            items = {name: walk(one) for name, one in value.items()}
-            return {KIND: "dict", "n": number, "of": items}
-        if type(value) in (list, tuple):
-            result: dict[str, Any] = {KIND: type(value).__name__, "n": number}
-            if _are_numbers(value):
-                return result | {"of": put_aside(np.array(value))}
-            if _is_log(value):
-                return result | {KIND: "log", "of": value}
-            return result | {"of": [walk(one) for one in value]}
-        if isinstance(value, bytes):
-            return {KIND: "bytes", "n": number, "of": value.hex()}
-        if isinstance(value, np.generic):
-            if value.dtype.kind in "fiub":
-                of = [value.dtype.str, value.item()]
-                return {KIND: "number", "n": number, "of": of}
-            return {KIND: "scalar", "n": number, "of": put_aside(np.asarray(value))}
-        if isinstance(value, np.ndarray) and value.dtype.hasobject:
-            if value.ndim != 1 or not all(type(one) is str for one in value):
-                raise TypeError("A checkpoint holds no arrays of objects but texts.")
-            return {KIND: "texts", "n": number, "of": value.tolist()}
-        if isinstance(value, np.ndarray):
-            return {KIND: "array", "n": number, "of": put_aside(np.asarray(value))}
-        raise TypeError(f"A checkpoint holds no {type(value).__name__}.")
-
-    def put_aside(array: np.ndarray) -> str:
-        """Put an array into `arrays`; return its name."""
-        name = f"a{len(arrays)}"
-        arrays[name] = array
-        return name
-
-    return walk(value)
+def put_aside(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Return a tree of `to_plain` as JSON values, its arrays put into `arrays`."""
+    if type(tree) is list:
+        return [put_aside(item, arrays) for item in tree]
+    if type(tree) is dict:
+        return {key: put_aside(item, arrays) for key, item in tree.items()}
+    if type(tree) in ATOMS:
+        return tree
+    if type(tree) is not np.ndarray or tree.dtype.hasobject:
+        raise TypeError(f"A checkpoint holds no {_name_of(tree)}.")
+    name = f"a{len(arrays)}"
+    arrays[name] = tree
+    return {ARRAY: name}
 
 
-def decode(value: object, arrays: Mapping[str, np.ndarray]) -> Any:
-    """Undo `encode`."""
-    seen: dict[int, Any] = {}
-
-    def walk(value: Any) -> Any:
-        """Decode one value and its members."""
-        if not isinstance(value, dict):
-            return value
-        kind, of = value[KIND], value["of"]
-        if kind == "again":
-            return seen[of]
-        seen[value["n"]] = result = made(kind, of)
-        return result
-
-    def made(kind: str, of: Any) -> Any:
-        """Make the container or number of a JSON entry."""
-        if kind == "dict":
-            return {name: walk(one) for name, one in of.items()}
-        if kind in ("list", "tuple"):
-            is_aside = isinstance(of, str)
-            result = arrays[of].tolist() if is_aside else [walk(one) for one in of]
-            return result if kind == "list" else tuple(result)
-        if kind == "log":
-            return [
-                tuple(tuple(one) if type(one) is list else one for one in record)
-                for record in of
-            ]
-        if kind == "texts":
-            return np.array(of, dtype=object)
-        if kind == "bytes":
-            return bytes.fromhex(of)
-        if kind == "number":
-            dtype, number = of
-            return np.dtype(dtype).type(number)
-        if kind == "scalar":
-            return arrays[of][()]
-        return arrays[of]
-
-    return walk(value)
+def put_back(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Undo `put_aside`."""
+    if type(tree) is list:
+        return [put_back(item, arrays) for item in tree]
+    if type(tree) is not dict:
+        return tree
+    if tree.keys() == {ARRAY}:
+        return arrays[tree[ARRAY]]
+    return {key: put_back(item, arrays) for key, item in tree.items()}
 
 
-def _are_numbers(values: list | tuple) -> bool:
-    """Whether a list is long, and of numbers of one type that arrays represent exactly.
-
-    The columns of a trace are.
-    """
-    if len(values) < MANY or type(values[0]) not in (int, float):
-        return False
-    kind = type(values[0])
-    if not all(type(value) is kind for value in values):
-        return False
-    return kind is float or -(2**63) <= min(values) <= max(values) < 2**63
-
-
-def _is_log(values: list | tuple) -> bool:
-    """Whether a list has only tuples of atoms, or of tuples of atoms.
-
-    A lineage does: JSON has it unchanged, except for brackets.
-    """
-    if type(values) is not list or not values:
-        return False
-    for record in values:
-        if type(record) is not tuple:
-            return False
-        for item in record:
-            parts = item if type(item) is tuple else (item,)
-            if not all(type(part) in ATOMS for part in parts):
-                return False
-    return True
+def _name_of(value: object) -> str:
+    """Return the name of the class of what a file cannot have."""
+    is_array = isinstance(value, np.ndarray)
+    return "arrays of objects but texts" if is_array else type(value).__name__

@@ -1,4 +1,4 @@
-"""Learned objects as containers, numbers and arrays, by tags of classes, and back.
+"""Learned objects as trees of containers, atoms and arrays, by tags of classes.
 
 Objects are saved by the tag of their class, which has the folder of a model and no
 module, and by their fields. A file names no class of the package but that of the
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, partial
 from inspect import get_annotations
+from itertools import count
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -19,12 +20,11 @@ from numpy.typing import NDArray
 
 from skbnp.utils.ranges import fits
 
-#: Key of a dict that stands for another object; its value is the tag.
+#: Keys of a dict that stands for another value: what that is, what it holds, and a
+#: number where the value occurs again.
 IS, HOLDS, NUMBER = "__is__", "__holds__", "__number__"
-#: What is never taken apart.
-ATOMS = (str, bytes, int, float, type(None))
-#: Before the tag of records, which a list holds one after the other.
-LIST = "list of "
+#: What a tree has as it is.
+ATOMS = {bool, int, float, str, type(None)}
 #: Containers in one another, at most: a state has some 30.
 MOST_DEPTH = 100
 
@@ -147,66 +147,67 @@ def registered() -> dict[str, Form]:
 
 
 def to_plain(value: object, outside: Sequence[object] = ()) -> Any:
-    """Return registered objects as dicts of their fields; one object is one dict.
+    """Return a value as a tree of lists, dicts, atoms and arrays.
 
-    Values that are not registered, such as arrays or estimators, are kept. An object
-    that contains itself is replaced by a number there; objects `outside`, such as
-    threads and connections, are replaced by their position.
+    Registered objects are dicts of their fields, and so are arrays, tuples and other
+    data. An object or array that occurs again, in itself perhaps, is a number there;
+    objects `outside`, such as threads and connections, are replaced by their position.
+    What is no data, such as an estimator, is kept, and no file can have it.
     """
     _register_all()
-    seen: dict[int, tuple[object, Any]] = {}
-    whole: dict[int, dict] = {}  # objects that are being taken apart
-    for place, item in enumerate(outside):
-        seen[id(item)] = item, {IS: "outside", HOLDS: place}
+    # With each value, so that nothing else gets its id meanwhile.
+    seen: dict[int, tuple[object, dict]] = {
+        id(item): (item, {IS: "outside", HOLDS: place})
+        for place, item in enumerate(outside)
+    }
+    numbers = count()
 
     def walk(value: Any) -> Any:
         """Convert one value and its members."""
-        if isinstance(value, ATOMS):
-            return value
-        if id(value) in whole:
-            node = whole[id(value)]
-            node.setdefault(NUMBER, len(seen))
-            return {IS: "again", HOLDS: node[NUMBER]}
-        if id(value) not in seen:
-            # With the value, so that nothing else gets its id meanwhile.
-            whole[id(value)] = node = {}
-            made = taken_apart(value)
-            if node:
-                made[NUMBER] = node[NUMBER]
-            del whole[id(value)]
-            seen[id(value)] = value, made
-        return seen[id(value)][1]
-
-    def taken_apart(value: Any) -> Any:
-        """Convert the members of a container."""
         kind = type(value)
-        if kind is list and value and _is_log(value):
-            tag = f"{LIST}{_TAGS[type(value[0])]}"  # one dict for all
-            return {IS: tag, HOLDS: [tuple(record) for record in value]}
-        if kind in (list, tuple):
-            return kind(walk(item) for item in value)
-        if kind is dict:
-            plain = {key: walk(item) for key, item in value.items()}
-            if all(isinstance(key, str) for key in plain) and IS not in plain:
-                return plain
-            return {IS: "dict", HOLDS: [walk(item) for item in value.items()]}
-        if kind not in _TAGS:
+        if kind in ATOMS:
             return value
-        tag = _TAGS[kind]
-        return {IS: tag, HOLDS: walk(_FORMS[tag].fields_of(value))}
+        if id(value) in seen:
+            node = seen[id(value)][1]
+            if node[IS] == "outside":
+                return dict(node)
+            if NUMBER not in node:
+                node[NUMBER] = next(numbers)
+            return {IS: "again", HOLDS: node[NUMBER]}
+        if kind is list:
+            return [walk(item) for item in value]
+        if kind is dict and IS not in value and all(type(key) is str for key in value):
+            return {key: walk(item) for key, item in value.items()}
+        name, holds, is_whole = _described(value)
+        node = {IS: name}
+        seen[id(value)] = value, node
+        node[HOLDS] = holds if is_whole else walk(holds)
+        return node
 
     return walk(value)
 
 
-def _is_log(values: list) -> bool:
-    """Whether all items of a list are named tuples of one registered class."""
-    kind = type(values[0])
-    is_record = kind in _TAGS and _FORMS[_TAGS[kind]].is_record
-    return is_record and all(type(item) is kind for item in values)
+def _described(value: Any) -> tuple[str, Any, bool]:
+    """Name of what a value is, what it holds, and whether that stays as it is."""
+    kind = type(value)
+    if kind in _TAGS:
+        return _TAGS[kind], _FORMS[_TAGS[kind]].fields_of(value), False
+    if kind is tuple:
+        return "tuple", list(value), False
+    if kind is dict:
+        return "dict", [list(item) for item in value.items()], False
+    if kind is bytes:
+        return "bytes", value.hex(), True
+    if isinstance(value, np.generic):
+        return "scalar", np.asarray(value), True
+    if kind is np.ndarray and value.dtype.hasobject and value.ndim == 1:
+        if all(type(one) is str for one in value):
+            return "texts", value.tolist(), True
+    return "array" if kind is np.ndarray else "object", value, True
 
 
 def from_plain(value: object, outside: Sequence[object] = ()) -> Any:
-    """Make objects of the dicts of `to_plain`, with other objects `outside`.
+    """Return the value of a tree of `to_plain`, with other objects `outside`.
 
     Raises
     ------
@@ -215,54 +216,45 @@ def from_plain(value: object, outside: Sequence[object] = ()) -> Any:
         fields of other types, or for any other damage.
     """
     _register_all()
-    seen: dict[int, tuple[object, Any]] = {}
     numbered: dict[int, object] = {}
 
     def walk(value: Any, depth: int) -> Any:
-        """Convert one value and its members back."""
-        if isinstance(value, ATOMS):
+        """Convert one node and its members back."""
+        if type(value) not in (list, dict):
             return value
         if depth > MOST_DEPTH:
             raise ValueError(
                 f"What was saved is damaged: it has more than {MOST_DEPTH} containers "
                 "in one another."
             )
-        if id(value) not in seen:
-            seen[id(value)] = value, put_together(value, depth + 1)
-        return seen[id(value)][1]
-
-    def put_together(value: Any, depth: int) -> Any:
-        """Convert the members of a container back."""
-        if type(value) in (list, tuple):
-            return type(value)(walk(item, depth) for item in value)
-        if type(value) is not dict:
-            return value
+        depth += 1
+        if type(value) is list:
+            return [walk(item, depth) for item in value]
         if IS not in value:
             return {key: walk(item, depth) for key, item in value.items()}
         tag: Any = value[IS]
         try:
             if not {IS, HOLDS} <= value.keys() <= {IS, HOLDS, NUMBER}:
                 raise ValueError(f"it has {', '.join(map(str, value))}")
-            return made(tag, value[HOLDS], value.get(NUMBER), depth)
+            result = made(tag, value[HOLDS], value.get(NUMBER), depth)
         except _DamageError:
             raise
         except Exception as error:
             how = error if isinstance(error, ValueError) else repr(error)
             raise _DamageError(f"The saved {tag!s:.80} is damaged: {how}.") from error
+        if NUMBER in value:
+            numbered[value[NUMBER]] = result
+        return result
 
     def made(tag: Any, holds: Any, number: int | None, depth: int) -> Any:
-        """Make a registered object from its tag and fields."""
-        if tag == "again":
-            return numbered[holds]
-        if tag == "outside":
-            return outside[holds]
-        if tag == "dict":
-            return dict(walk(holds, depth))
-        if not isinstance(tag, str) or tag.removeprefix(LIST) not in _FORMS:
+        """Make a value from its name, and what it holds."""
+        if tag in ("again", "outside"):
+            return numbered[holds] if tag == "again" else outside[holds]
+        if tag in _DATA:
+            return _DATA[tag](walk(holds, depth))
+        if tag not in _FORMS:
             raise _DamageError(f"A saved estimator holds no {tag!r:.80}.")
-        form = _FORMS[tag.removeprefix(LIST)]
-        if tag.startswith(LIST):
-            return [_record(form, item) for item in walk(holds, depth)]
+        form = _FORMS[tag]
         if not isinstance(holds, dict):
             raise ValueError("it has no fields")
         result: Any = None
@@ -290,12 +282,16 @@ class _DamageError(ValueError):
     """Error that names the innermost damaged object."""
 
 
-def _record(form: Form, values: Any) -> object:
-    """Make a named tuple from its values."""
-    if not form.is_record or not isinstance(values, (list, tuple)):
-        raise ValueError("an entry is no record")
-    form.check(dict(zip(form.attributes, values, strict=True)))
-    return form.kind(*values)
+#: What makes data that are neither atoms nor registered, by name.
+_DATA: dict[str, Callable[[Any], Any]] = {
+    "array": lambda holds: holds,
+    "bytes": bytes.fromhex,
+    "dict": dict,
+    "object": lambda holds: holds,
+    "scalar": lambda holds: holds[()],
+    "texts": lambda holds: np.array(holds, dtype=object),
+    "tuple": tuple,
+}
 
 
 def _csr(

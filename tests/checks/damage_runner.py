@@ -209,8 +209,9 @@ def main(name, first, last):
             mutant, what = damaged(learned, np.random.default_rng(seed))
         print(name, seed, *what, flush=True, file=sys.stderr)
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
-        fixed = {key: state[key] for key in parameters}
-        result[use({**fixed, **mutant}, type(fits[0]), rows)] += 1
+        whole = {**state, **mutant}
+        kept = [key for key in state if key in parameters or key in mutant]
+        result[use({key: whole[key] for key in kept}, type(fits[0]), rows)] += 1
         faulthandler.cancel_dump_traceback_later()
     print(name, *(result[outcome] for outcome in OUTCOMES), flush=True)
 
