@@ -6,13 +6,24 @@ import scipy.sparse as sp
 from scipy import stats
 from sklearn import config_context
 
-from skbnp.datasets import make_bars, make_hdp, make_tree
-from skbnp.datasets._generators import _draw_dirichlet, _Topics
+from checks.states import assert_same
+from skbnp.datasets import (
+    make_bars,
+    make_dependent_trees,
+    make_hdp,
+    make_subspace_tree,
+    make_tree,
+)
+from skbnp.datasets._generators import _Topics
 
-SMALL = {
+OF_COUNTS = {
     make_bars: {"n_samples": 6, "side": 3, "n_words": 8},
     make_hdp: {"n_samples": 6, "n_features": 9, "n_words": 8},
     make_tree: {"n_samples": 6, "n_features": 9, "n_words": 8},
+}
+SMALL = OF_COUNTS | {
+    make_dependent_trees: {"n_samples": 6, "n_epochs": 1, "n_features": 9},
+    make_subspace_tree: {"n_samples": 6},
 }
 generators = pytest.mark.parametrize("make", SMALL)
 
@@ -58,41 +69,45 @@ def tree():
 
 @generators
 def test_same_seed_gives_same_corpus(make):
-    first, second = (make(**SMALL[make], random_state=3) for _ in range(2))
-    np.testing.assert_equal(first.data.toarray(), second.data.toarray())
-    np.testing.assert_equal(first.doc_topic_distr, second.doc_topic_distr)
+    first, second, other = (make(**SMALL[make], random_state=k) for k in (3, 3, 4))
+    assert_same({**first}, {**second})
+    assert (first.data != other.data).sum() > 0
 
 
 @generators
 def test_first_rows_do_not_depend_on_n_samples(make):
     few = make(**SMALL[make], random_state=0)
     many = make(**{**SMALL[make], "n_samples": 60}, random_state=0)
-    np.testing.assert_equal(few.data.toarray(), many.data[:6].toarray())
+    assert_same(few.data, many.data[:6])
 
 
-@generators
+@pytest.mark.parametrize("make", OF_COUNTS)
 @pytest.mark.parametrize(
     ("interface", "family"), [("sparray", sp.csr_array), ("spmatrix", sp.csr_matrix)]
 )
-def test_sparse_family_follows_the_configuration(make, interface, family):
+def test_counts_are_canonical_int64_of_the_configured_family(make, interface, family):
     with config_context(sparse_interface=interface):
         data = make(**SMALL[make], random_state=0).data
     assert type(data) is family
-
-
-@generators
-def test_counts_are_canonical_int64(make):
-    data = make(**SMALL[make], random_state=0).data
     assert data.dtype == np.int64
     assert data.indices.dtype == np.int32
     assert data.has_canonical_format
     assert data.data.min() > 0
 
 
-@generators
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("n_samples", 0), ("n_samples", 2.5), ("n_words", 0), ("random_state", "seed")],
+    ("make", "name", "value"),
+    [
+        *((make, "n_samples", 0) for make in SMALL),
+        *((make, "random_state", "seed") for make in SMALL),
+        *((make, "n_words", 0) for make in OF_COUNTS),
+        (make_dependent_trees, "n_epochs", 0),
+        (make_dependent_trees, "n_features", 1),
+        (make_dependent_trees, "concentration", -1.0),
+        (make_dependent_trees, "prior_concentration", "high"),
+        (make_dependent_trees, "past_weight", -0.1),
+        *((make_subspace_tree, name, 0) for name in ("loading_std", "noise_std")),
+    ],
 )
 def test_parameter_outside_its_domain_is_refused_by_name(make, name, value):
     with pytest.raises(ValueError, match=f"'{name}' parameter of {make.__name__}"):
@@ -110,9 +125,11 @@ def test_first_bars_are_rows_and_last_are_columns():
         assert grid[4 + bar, :, bar].all()
 
 
-def test_bars_words_follow_the_proportions_of_their_document(bars):
-    probabilities = bars.doc_topic_distr @ bars.topic_word_distr
-    assert abs(alignment(bars.data.toarray(), probabilities)) < 5
+@pytest.mark.parametrize("corpus", ["bars", "tree"])
+def test_words_follow_the_proportions_of_their_document(corpus, request):
+    corpus = request.getfixturevalue(corpus)
+    probabilities = corpus.doc_topic_distr @ corpus.topic_word_distr
+    assert abs(alignment(corpus.data.toarray(), probabilities)) < 5
 
 
 def test_bars_proportions_have_the_moments_of_the_dirichlet(bars):
@@ -181,14 +198,6 @@ def test_topics_have_the_second_moment_of_the_dirichlet(make, topics):
 # Trees of topics
 
 
-def test_tree_truth_has_one_entry_per_node_or_level(tree):
-    assert tree.tree.n_nodes == 9
-    assert tree.data.shape == (2000, 80)
-    assert tree.topic_word_distr.shape == (9, 80)
-    assert tree.doc_topic_distr.shape == (2000, 9)
-    assert tree.path.shape == tree.level_proportions.shape == (2000, 3)
-
-
 @pytest.mark.parametrize(
     ("branching", "parent"),
     [
@@ -224,21 +233,3 @@ def test_level_proportions_have_the_moments_of_the_dirichlet(tree):
     for share, a in zip(tree.level_proportions.T, (2, 4, 10), strict=True):
         assert abs(z_score(share - a / 16)) < 5
         assert abs(z_score(share**2 - a * (a + 1) / (16 * 17))) < 5
-
-
-def test_tree_words_follow_the_topics_on_the_path(tree):
-    probabilities = tree.doc_topic_distr @ tree.topic_word_distr
-    assert abs(alignment(tree.data.toarray(), probabilities)) < 5
-
-
-# Draws
-
-
-def test_dirichlet_marginals_are_beta():
-    shares = _draw_dirichlet(
-        np.random.RandomState(0), np.tile([0.3, 1.5, 4.0], (2000, 1))
-    )
-    for column, (a, b) in zip(
-        shares.T, [(0.3, 5.5), (1.5, 4.3), (4.0, 1.8)], strict=True
-    ):
-        assert stats.kstest(column, stats.beta(a, b).cdf).pvalue > 1e-6

@@ -1,4 +1,5 @@
 import gzip
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,8 +26,9 @@ def as_ldac(counts):
     return "".join(f"{line}\n" for line in lines)
 
 
-@pytest.mark.parametrize("name", ["corpus.dat", "corpus.dat.gz"])
-@pytest.mark.parametrize("kind", [str, lambda path: path], ids=["str", "path"])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("corpus.dat", str), ("corpus.dat.gz", Path)]
+)
 def test_written_counts_are_read_back(corpus_file, name, kind):
     counts = np.random.RandomState(0).poisson(0.5, size=(30, 12))
     counts[3] = 0
@@ -81,15 +83,9 @@ def test_parameter_outside_its_domain_is_refused_by_name(name, value):
 TRIPLES = "1 1 3\n1 3 1\n3 2 2\n"
 
 
-def write(path, text):
-    content = text.encode()
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-    return path
-
-
 @pytest.mark.parametrize("name", ["docword.txt", "docword.txt.gz"])
-def test_file_is_read_as_counts(tmp_path, name):
-    path = write(tmp_path / name, f"3\n4\n3\n{TRIPLES}")
+def test_file_is_read_as_counts(corpus_file, name):
+    path = corpus_file(f"3\n4\n3\n{TRIPLES}", name)
     corpus = load_uci_bag_of_words(path)
     expected = [[3, 0, 1, 0], [0, 0, 0, 0], [0, 2, 0, 0]]
     np.testing.assert_array_equal(corpus.data.toarray(), expected)
@@ -97,14 +93,14 @@ def test_file_is_read_as_counts(tmp_path, name):
     assert corpus.feature_names is None
 
 
-def test_corpus_without_pairs_has_empty_documents(tmp_path):
-    path = write(tmp_path / "docword.txt", "2\n3\n0\n")
+def test_corpus_without_pairs_has_empty_documents(corpus_file):
+    path = corpus_file("2\n3\n0\n")
     assert load_uci_bag_of_words(path).data.toarray().tolist() == [[0] * 3] * 2
 
 
-def test_vocabulary_names_the_columns(tmp_path):
-    path = write(tmp_path / "docword.txt", f"3\n3\n3\n{TRIPLES}")
-    vocabulary = write(tmp_path / "vocab.txt", "tree\nleaf\npath\n")
+def test_vocabulary_names_the_columns(corpus_file):
+    path = corpus_file(f"3\n3\n3\n{TRIPLES}")
+    vocabulary = corpus_file("tree\nleaf\npath\n", "vocab.txt")
     corpus = load_uci_bag_of_words(path, vocabulary=vocabulary)
     assert corpus.feature_names == ["tree", "leaf", "path"]
 
@@ -123,7 +119,7 @@ def test_vocabulary_names_the_columns(tmp_path):
         ("3\n3\n3\n1 1 1\n2 1 1\n1 1 1\n", "1 pairs come twice"),
     ],
 )
-def test_malformed_file_is_refused(tmp_path, text, message):
-    path = write(tmp_path / "docword.txt", text)
+def test_malformed_file_is_refused(corpus_file, text, message):
+    path = corpus_file(text, "docword.txt")
     with pytest.raises(ValueError, match=f"docword.txt.*{message}"):
         load_uci_bag_of_words(path)
