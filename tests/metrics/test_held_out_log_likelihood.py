@@ -22,13 +22,7 @@ PRIORS = {
     "per topic": [0.9, 0.1, 0.02, 2.0],
     "with leftover": [0.9, 0.1, 0.02, 2.0, 0.7],
 }
-priors = pytest.mark.parametrize(
-    "prior",
-    [
-        pytest.param(prior, id=name, marks=[pytest.mark.weekly] * (place > 0))
-        for place, (name, prior) in enumerate(PRIORS.items())
-    ],
-)
+priors = pytest.mark.parametrize("name", PRIORS)
 
 
 def corpus(seed=0, n_docs=25, n_features=15, n_topics=4, concentration=0.2):
@@ -67,9 +61,8 @@ def check_equals_reference(score, prior, seed=0):
 
 
 @priors
-def test_score_equals_reference(prior, seed):
-    for number in range(3):
-        check_equals_reference(held_out_log_likelihood, prior, 3 * seed + number)
+def test_score_equals_reference(name, seed):
+    check_equals_reference(held_out_log_likelihood, PRIORS[name], seed)
 
 
 def test_score_equals_reference_where_topics_lack_words(seed):
@@ -82,32 +75,24 @@ def test_score_equals_reference_where_topics_lack_words(seed):
     np.testing.assert_allclose(score, expected, rtol=SINGLE)
 
 
-@pytest.mark.parametrize("name", ["with leftover"])
-def test_reference_check_rejects_swapped_parts(name):
+def test_reference_check_rejects_swapped_parts():
     def swapped(topics, prior, X_observed, X_held):
         return held_out_log_likelihood(topics, prior, X_held, X_observed)
 
     with pytest.raises(AssertionError):
-        check_equals_reference(swapped, PRIORS[name])
+        check_equals_reference(swapped, PRIORS["with leftover"])
 
 
 # The document prior -------------------------------------------------------------------
 
 
-def check_probabilities_sum_to_one(score, prior):
-    topics, X_observed, _ = corpus()
-    for row in (0, 5):  # without and with observed words
-        observed = np.repeat(X_observed[[row]], 15, axis=0)
-        log_p = [
-            score(topics, prior, observed[[word]], np.eye(15)[[word]])
-            for word in range(15)
-        ]
-        np.testing.assert_allclose(np.exp(log_p).sum(), 1.0, rtol=1e-12)
-
-
 @priors
-def test_probabilities_of_the_vocabulary_sum_to_one(prior):
-    check_probabilities_sum_to_one(held_out_log_likelihood, prior)
+@pytest.mark.parametrize("row", [0, 5], ids=["without words", "with words"])
+def test_probabilities_of_the_vocabulary_sum_to_one(name, row):
+    topics, X_observed, _ = corpus()
+    given = topics, PRIORS[name], X_observed[[row]]
+    log_p = [held_out_log_likelihood(*given, np.eye(15)[[word]]) for word in range(15)]
+    np.testing.assert_allclose(np.exp(log_p).sum(), 1.0, rtol=1e-12)
 
 
 # Impossible words ---------------------------------------------------------------------
@@ -176,12 +161,10 @@ GOOD = {
         ("topic_word_distr", [[0.5, 0.3, 0.2]], "disagree"),
         ("doc_prior", [0.1] * 4, "doc_prior must be a number or have 2 or 3"),
         ("doc_prior", 0.0, "doc_prior must be positive"),
-        ("doc_prior", [0.1, -0.1], "doc_prior must be positive"),
         ("doc_prior", [0.1, np.inf], "doc_prior must be positive"),
         ("X_observed", [[-1.0, 2.0]], "Negative values"),
         ("X_observed", [[1.0, 2.0], [1.0, 0.0]], "disagree"),
         ("X_held", [[1.0, -2.0]], "Negative values"),
-        ("X_held", [[np.inf, 2.0]], "X_held"),
         ("X_held", [[1.0, 0.0, 0.0]], "disagree"),
         ("X_held", np.zeros((0, 2)), "0 sample"),
     ],

