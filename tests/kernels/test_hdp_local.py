@@ -41,12 +41,8 @@ def run(
     tol=1e-6,
     support=SUPPORT,
     plain=True,
-    factors=None,
 ):
-    """Call the kernel on a dense corpus; returns N, S and the entropy by topic.
-
-    `factors` is a list that takes e and s, if given.
-    """
+    """Call the kernel on a dense corpus; returns N, S and the entropy by topic."""
     counts = np.atleast_2d(np.asarray(counts, dtype=float))
     n_docs, n_topics = len(counts), len(prior)
     rows, words = np.nonzero(counts)
@@ -70,8 +66,8 @@ def run(
         plain,
     )
     doc = np.repeat(np.arange(n_docs), np.diff(limits))
-    doc_topic, doc_weights = np.zeros((2, n_docs, n_topics))
-    doc_topic[doc, topics], doc_weights[doc, topics] = tokens, e
+    doc_topic = np.zeros((n_docs, n_topics))
+    doc_topic[doc, topics] = tokens
     by_word = np.argsort(words, kind="stable")
     columns = np.searchsorted(words[by_word], np.arange(counts.shape[1] + 1))
     ratios = counts[rows, words] / norms
@@ -93,8 +89,6 @@ def run(
     word_topic[word, used] = sums
     entropy = log_norms - np.bincount(used, sums * np.log(b), n_topics)
     entropy -= np.bincount(topics, tokens * np.log(e), n_topics)
-    if factors is not None:
-        factors += [doc_weights, norms]
     return doc_topic, word_topic, entropy
 
 
@@ -258,32 +252,6 @@ def local_bound(counts, log_weights, prior, doc_topic):
         _, r, _ = reference.document_step(row, log_weights, prior, n, 0, 0.0, SUPPORT)
         total += reference.document_objective(row, log_weights, prior, r)
     return total
-
-
-@pytest.mark.parametrize("plain", [False, True])
-def test_factors_are_those_of_the_result(plain, seed):
-    rng = np.random.default_rng(seed)
-    counts, log_weights, weights = corpus(rng, 12, 40, 20, 0.05)
-    counts[3] = 0.0
-    share, tables, factors = weights[:-1] / (1 - weights[-1]), scaled(log_weights), []
-    options = {"share": share, "plain": plain}
-    n, s, entropy = run(counts, tables, weights[:-1], factors=factors, **options)
-    doc_weights, norms = factors
-    rows, words = np.nonzero(counts)
-    r = doc_weights[rows] * tables[words] / norms[:, None]
-    assert_allclose(r.sum(axis=1), 1.0, rtol=1e-14)
-    tokens = counts[rows, words][:, None] * r
-    by_doc, by_word = np.zeros_like(n), np.zeros_like(s)
-    np.add.at(by_doc, rows, tokens)
-    np.add.at(by_word, words, tokens)
-    assert_allclose(n, by_doc, rtol=1e-12)
-    assert_allclose(s, by_word, rtol=1e-12)
-    logs = np.log(r, where=r > 0.0, out=np.zeros_like(r))
-    assert_allclose(entropy, -(tokens * logs).sum(axis=0), rtol=1e-11, atol=1e-12)
-    assert ((doc_weights == 0.0) == (n == 0.0)).all()
-    without = run(counts, tables, weights[:-1], **options)
-    for one, other in zip((n, s, entropy), without, strict=True):
-        assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("tokens", daily(1, [0.1, 1.0, 5.0]))

@@ -111,19 +111,6 @@ def test_equal_scores_go_by_number():
     assert_allclose(rest, score(X, one, np.zeros(1), 50.0, 1)[1][:, 0])
 
 
-def test_blocks_of_rows_have_the_same_bits(seed):
-    rng = np.random.default_rng(seed)
-    X, directions = random_rows(rng, 60), random_directions(rng, 90)
-    prior = np.log(rng.dirichlet(np.ones(90)))
-    together = score(X, directions, prior, 300.0, 8)[:3]
-    for cut in (1, 17, 59):
-        parts = [
-            score(part, directions, prior, 300.0, 8)[:3] for part in (X[:cut], X[cut:])
-        ]
-        for mine, other in zip(together, zip(*parts, strict=True), strict=True):
-            assert_array_equal(mine, np.concatenate(other))
-
-
 # Screening ----------------------------------------------------------------------------
 
 
@@ -145,8 +132,8 @@ def counting(nodes, scores):
     return np.where(counts, nodes, -1), np.where(counts, scores, 0.0)
 
 
-def check_screening(rng, step, strength, lie=1.0):
-    """Whether tiles were left out, and nothing else; `lie` belittles the drift."""
+def check_screening(rng, step, strength):
+    """Share of tiles that were scored; raise if what was left out counts."""
     # Topics: rows near one of them, far from most others.
     topics = random_directions(rng, 400)
     topics *= rng.random(topics.shape) < 0.1
@@ -159,21 +146,17 @@ def check_screening(rng, step, strength, lie=1.0):
     for _ in range(3):
         topics, prior, drift = moved(rng, topics, prior, strength, step)
         full = score(X, topics, prior, strength, 8)
-        known = score(X, topics, prior, strength, 8, known, lie * drift)
+        known = score(X, topics, prior, strength, 8, known, drift)
         for mine, other in zip(counting(*known[:2]), counting(*full[:2]), strict=True):
             assert_array_equal(mine, other)
         assert (known[2] >= full[2] - 1e-9 * strength).all()
     return known[3] / n_scored
 
 
-def test_screening_has_the_same_bits_and_leaves_tiles_out(seed):
-    rng = np.random.default_rng(seed)
-    assert check_screening(rng, 1e-3, 1000.0) < 0.3
-
-
-@pytest.mark.parametrize("step", [1e-2, 0.1, 1.0])
-def test_screening_has_the_same_bits_whatever_the_steps(step, seed):
-    check_screening(np.random.default_rng(seed), step, 300.0)
+@pytest.mark.parametrize("step", [1e-3, 1e-2, 0.1, 1.0])
+def test_screening_has_the_same_bits_and_leaves_tiles_out(step, seed):
+    share = check_screening(np.random.default_rng(seed), step, 1000.0)
+    assert share < 0.3 or step > 1e-3
 
 
 def test_new_nodes_are_seen(seed):

@@ -172,13 +172,14 @@ def test_rows_go_with_the_probabilities_of_the_twin(dimension):
 def test_parameters_follow_the_rows_and_others_stay():
     X, arrays = rows_of(40, 12, 3)
     rng = np.random.default_rng(4)
-    place = rng.integers(0, 5, 40)
-    drawn = np.array([False, False, True, False, False])
-    prior = rng.standard_normal((5, 12))
+    place = rng.integers(0, 6, 40)
+    drawn = np.array([False, False, True, False, False, False])
+    prior = rng.standard_normal((6, 12))
     table = prior.copy()
     for node in np.flatnonzero(~drawn):
         table[node] += BETA * X[place == node].sum(axis=0)
-    members = np.array([0, 2, 3], dtype=np.int32)
+    group = np.array([0, 0, 0, 0, 1, 1], dtype=np.int32)
+    members = np.array([0, 2, 3, 4, 5], dtype=np.int32)
     rows = np.flatnonzero(np.isin(place, members))
     number, after, new, squares, own, _ = moved(
         X,
@@ -186,13 +187,16 @@ def test_parameters_follow_the_rows_and_others_stay():
         place,
         table,
         drawn,
-        np.zeros(5),
+        np.zeros(6),
         np.full(40, -1.0),
         rows,
+        group=group,
         members=members,
+        limits=np.array([0, 3, 5], dtype=np.int32),
     )
     assert number > 0
     assert np.isin(after[rows], members).all()
+    assert (group[after] == group[place]).all()
     others = np.setdiff1d(np.arange(40), rows)
     assert (after[others] == place[others]).all()
     for node in np.flatnonzero(~drawn):
@@ -236,31 +240,6 @@ def test_nodes_without_rows_share_the_parameter_of_another_one(seed):
     source[2:] = 1
     _, wrong, *_ = moved(*given, **{**more, "pull": 0.0}, source=source)
     assert (wrong != after).any()
-
-
-def test_rows_stay_in_their_group():
-    X, arrays = rows_of(40, 12, 3)
-    rng = np.random.default_rng(4)
-    group = np.array([0, 1, 1, 0, 1], dtype=np.int32)
-    place = rng.integers(0, 5, 40)
-    table = np.zeros((5, 12))
-    for node in range(5):
-        table[node] = BETA * X[place == node].sum(axis=0)
-    number, after, *_ = moved(
-        X,
-        arrays,
-        place,
-        table,
-        np.zeros(5, dtype=bool),
-        np.zeros(5),
-        np.full(40, -1.0),
-        np.arange(40),
-        group=group,
-        members=np.array([0, 3, 1, 2, 4], dtype=np.int32),
-        limits=np.array([0, 2, 5], dtype=np.int32),
-    )
-    assert number > 0
-    assert (group[after] == group[place]).all()
 
 
 @pytest.mark.parametrize("dimension", [3, 60])

@@ -317,14 +317,6 @@ def document_step(
     return Document(np.flatnonzero(used), tokens, sums, float(logs), margin, t, base)
 
 
-def sums_by_word(documents: Sequence[Document]) -> Array:
-    """S (V, K) of some documents."""
-    total = np.zeros_like(documents[0].sums)
-    for document in documents:
-        total += document.sums
-    return total
-
-
 # Weights and concentrations, [SKN12] ------------------------------------------------
 
 
