@@ -1,23 +1,14 @@
-"""Print what a reader may want to change: words, long pages.
+"""Print what a reader may want to change: words, commands, long modules.
 
 ``python tests/report.py`` prints lists, and never fails: a correct change may add to
 them. A workflow runs it each week.
 """
 
 import ast
-import inspect
 import re
 import runpy
 import shlex
-import sys
-import warnings
 from pathlib import Path
-
-from numpydoc.docscrape import NumpyDocString
-
-import skbnp
-from skbnp import HDP
-from skbnp.datasets import make_bars
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "skbnp"
@@ -50,47 +41,6 @@ PAGES = [
     ROOT / "doc" / "index.rst",
     *sorted((ROOT / "doc" / "guide").rglob("*.rst")),
 ]
-#: Reading ease of plain English; papers of this field are at 20 to 30.
-LEAST_EASE = 50.0
-#: Blocks that are no sentences: code, directives, tables, titles; links to their text.
-BLOCKS = re.compile(
-    r"^```(?:.|\n)*?^```$"  # code of Markdown
-    r"|^ *>>> (?:.|\n)*?(?:\n\s*\n|\Z)"  # an example, to the next blank line
-    r"|^ *\.\. .*\n(?:(?:   .*)?\n)*"  # a directive, with what is indented below
-    r"|^[|!].*$|^#+ .*$|^([=~-])\1{2,}$|^=+ [= ]+$",
-    re.MULTILINE,
-)
-ROLE = re.compile(r":[\w:]+:`~?([^<`]*?)(?:\s*<[^>]*>)?`")
-ITEM = re.compile(r"^ *(?:[-*]|\d\.) ", re.MULTILINE)
-
-
-def _sentences(text):
-    """Split the prose of a page into sentences; an item of a list ends one."""
-    text = ROLE.sub(r"\1", BLOCKS.sub("\n\n", text))
-    for paragraph in re.split(r"\n\s*\n", ITEM.sub("\n\n", text)):
-        yield from re.split(r"[.!?:]\s+", paragraph + " ")
-
-
-def _syllables(word):
-    """Count groups of vowels, but for a silent e in the end."""
-    return max(1, len(re.findall(r"[aeiouy]+", re.sub(r"e$", "", word.lower()))))
-
-
-def _reading_ease(text):
-    """Return 206.8 - 1.015 words per sentence - 84.6 syllables per word (Flesch)."""
-    all_words = [re.findall(r"[A-Za-z]+", sentence) for sentence in _sentences(text)]
-    all_words = [words for words in all_words if words]
-    words = [word for words in all_words for word in words]
-    per_word = sum(map(_syllables, words)) / len(words)
-    return 206.835 - 1.015 * len(words) / len(all_words) - 84.6 * per_word
-
-
-def hard_pages():
-    """Pages of users whose reading ease is below `LEAST_EASE`."""
-    for page in PAGES:
-        ease = _reading_ease(page.read_text(encoding="utf-8"))
-        if ease < LEAST_EASE:
-            yield f"{page.relative_to(ROOT)}: {ease:.0f}"
 
 
 #: What begins a command; commands that `.ci/run` runs in another form.
@@ -133,8 +83,8 @@ def commands_that_nothing_runs():
 
 # -- code ------------------------------------------------------------------------------
 
-#: Lines of a module of models or of inference, and of a docstring of an estimator.
-LONG_MODULE, LONG_DOCSTRING = 1_000, 150
+#: Lines of a module of models or of inference.
+LONG_MODULE = 1_000
 
 
 def long_modules():
@@ -146,66 +96,15 @@ def long_modules():
                 yield f"{path.relative_to(ROOT)}: {n_lines}"
 
 
-def called_in_a_fit():
-    """How many files and functions a default fit of `HDP` runs, trials included."""
-    X = make_bars(60, random_state=0).data
-    HDP(max_iter=1, random_state=0).fit(X)
-    called = set()
-
-    def watch(frame, event, _):
-        code = frame.f_code
-        is_own = event == "call" and code.co_filename.startswith(str(PACKAGE))
-        if is_own and "<" not in code.co_qualname:
-            called.add((code.co_filename, code.co_qualname))
-
-    sys.setprofile(watch)
-    try:
-        HDP(max_iter=30, random_state=0).fit(X)
-    finally:
-        sys.setprofile(None)
-    yield f"{len({file for file, _ in called})} files, {len(called)} functions"
-
-
-def _estimators():
-    return [getattr(skbnp.estimators, name) for name in skbnp.estimators.__all__]
-
-
-def long_docstrings():
-    """Docstrings of estimators of more than `LONG_DOCSTRING` lines."""
-    for estimator in _estimators():
-        n_lines = len(inspect.cleandoc(estimator.__doc__).splitlines())
-        if n_lines > LONG_DOCSTRING:
-            yield f"{estimator.__name__}: {n_lines}"
-
-
-def entries_in_several_wordings():
-    """Parameters and attributes of estimators with the most texts."""
-    texts = {}
-    for estimator in _estimators():
-        sections = NumpyDocString(inspect.cleandoc(estimator.__doc__))
-        for item in sections["Parameters"] + sections["Attributes"]:
-            texts.setdefault(item.name, []).append(" ".join(item.desc))
-    several = {name: (len({*some}), len(some)) for name, some in texts.items()}
-    for name, (n_texts, n) in sorted(several.items(), key=lambda pair: -pair[1][0])[
-        :12
-    ]:
-        yield f"{name}: {n_texts} texts in {n} estimators"
-
-
 def main():
     """Print all lists."""
     for make in (
         unknown_names,
-        hard_pages,
         commands_that_nothing_runs,
         long_modules,
-        called_in_a_fit,
-        long_docstrings,
-        entries_in_several_wordings,
     ):
         try:
-            with warnings.catch_warnings(action="ignore"):
-                lines = [str(line) for line in make()]
+            lines = [str(line) for line in make()]
         except Exception as error:
             lines = [f"not made: {type(error).__name__}: {error}"]
         title = make.__doc__.partition("\n")[0]

@@ -1,19 +1,12 @@
 """Imports point down, and each outside library comes in through its door."""
 
 import ast
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
-from sklearn.base import clone
 
 import skbnp
-from checks.estimators import EVALUATIONS, FIRST, rows_of
-from checks.long import daily
-from skbnp import HDP
-from skbnp.datasets import make_bars
-from skbnp.metrics import document_completion_score
 
 PACKAGE = Path(skbnp.__file__).parent
 
@@ -148,49 +141,6 @@ def check_metrics_score_alone(path, source):
         assert is_allowed, f"{path} uses {node.id} outside of score"
 
 
-def watched(watch, function, *given):
-    """Call a function under a profiler."""
-    before = sys.getprofile()
-    sys.setprofile(watch)
-    try:
-        function(*given)
-    finally:
-        sys.setprofile(before)
-
-
-def calls_between_parts(function, *given):
-    """Pairs of parts of the package, of which one calls the other in a call."""
-    pairs = set()
-
-    def part(frame):
-        path = Path(frame.f_code.co_filename)
-        if not path.is_relative_to(PACKAGE):
-            return None
-        return part_of(path.relative_to(PACKAGE))
-
-    def watch(frame, event, _):
-        if event != "call" or part(frame) is None:
-            return
-        caller = frame.f_back
-        while caller is not None and part(caller) is None:
-            caller = caller.f_back
-        if caller is not None:
-            pairs.add((part(caller), part(frame)))
-
-    watched(watch, function, *given)
-    return pairs
-
-
-def check_evaluation_goes_one_way(estimator, method, X):
-    pairs = calls_between_parts(getattr(estimator, method), X)
-    asked = {called for caller, called in pairs if caller in ("estimators", "metrics")}
-    assert asked & {"inference", "models"}
-    if method in ("score", "perplexity"):
-        assert ("metrics", "estimators") not in pairs, "metrics call estimators"
-    else:
-        assert "metrics" not in {callee for _, callee in pairs}, "metrics are called"
-
-
 FILES = python_files(PACKAGE)
 
 
@@ -214,30 +164,7 @@ def test_estimators_ask_metrics_for_scores_alone():
             check_metrics_score_alone(path, (PACKAGE / path).read_text())
 
 
-@pytest.mark.usefixtures("one_split")
-@pytest.mark.parametrize("name", daily(2, FIRST))
-def test_evaluation_goes_one_way(name):
-    X = rows_of(FIRST[name], make_bars(30, random_state=0).data)
-    estimator = clone(FIRST[name]).fit(X)
-    for method in (name for name in EVALUATIONS if hasattr(estimator, name)):
-        check_evaluation_goes_one_way(estimator, method, X)
-
-
 # -- negative controls -----------------------------------------------------------------
-
-
-class ScoresInMetrics(HDP):
-    """Has metrics call the estimator."""
-
-    def score(self, X, y=None):
-        return document_completion_score(self, X)
-
-
-def test_the_check_of_evaluation_tells_a_detour():
-    X = make_bars(30, random_state=0).data
-    estimator = ScoresInMetrics(4, max_iter=1, random_state=0).fit(X)
-    with pytest.raises(AssertionError, match="metrics"):
-        check_evaluation_goes_one_way(estimator, "score", X)
 
 
 def test_the_check_of_estimators_tells_another_use_of_metrics():
