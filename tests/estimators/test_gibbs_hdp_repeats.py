@@ -115,17 +115,19 @@ def test_chains_of_documents_that_repeat_words_do_not_go_on_without(docs, model)
     assert all(sample.has_repeats for sample in hdp.samples_)
 
 
-@pytest.mark.parametrize("damage", ["a token more", "no opener", "no sizes"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda sizes: sizes + (sizes > 0),
+        lambda sizes: sizes * (sizes != 1),
+        lambda _: None,
+    ],
+    ids=["a token more", "no opener", "no sizes"],
+)
 def test_damaged_tables_of_words_are_refused(damage, docs, model):
     hdp = pickle.loads(pickle.dumps(model)).set_params(warm_start=True)
     chain = hdp._chains[0]
-    sizes = chain.tables.word_size.copy()
-    if damage == "no sizes":
-        sizes = None
-    elif damage == "a token more":
-        sizes[sizes > 0] += 1
-    else:
-        sizes[np.flatnonzero(sizes == 1)[0]] = 0
+    sizes = damage(chain.tables.word_size)
     tables = replace(chain.tables, word_size=sizes)
     hdp._chains = (replace(chain, tables=tables), *hdp._chains[1:])
     with pytest.raises(ValueError, match="saved tables of a chain are damaged"):

@@ -11,13 +11,12 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from checks.estimators import INSTANCES
+from checks.estimators import FIRST, takes_counts_only
 from checks.long import daily
 from skbnp import (
     HDP,
     DependentTrees,
     GibbsHDP,
-    GibbsNestedCRP,
     KnownTopics,
     NestedCRP,
     NestedHDP,
@@ -35,14 +34,7 @@ from skbnp.inspection import (
 from skbnp.metrics import topic_coherence
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-COUNT_MODELS = {
-    name: fit
-    for name, fit in INSTANCES.items()
-    if isinstance(
-        fit,
-        (HDP, StickBreakingHDP, GibbsHDP, NestedHDP, NestedCRP, GibbsNestedCRP),
-    )
-}
+COUNT_MODELS = {name: fit for name, fit in FIRST.items() if takes_counts_only(fit)}
 STREAMS = {
     "HDP": lambda: HDP(20, random_state=0),
     "HDP-mean-field": lambda: HDP(20, variational_family="mean_field", random_state=0),
@@ -135,7 +127,7 @@ def test_columns_go_by_their_names_whatever_their_order_and_container(name):
         assert_array_equal(components, result[0])
 
 
-@pytest.mark.parametrize("name", ["HDP-online", "NestedCRP-online", "GibbsHDP"])
+@pytest.mark.parametrize("name", ["HDP-online", "NestedCRP-batch", "GibbsHDP"])
 def test_matrices_keep_the_strict_error_and_evaluation_does_too(name):
     frame = corpus()
     fit = clone(COUNT_MODELS[name]).partial_fit(frame[frame.columns[:20]])
@@ -152,7 +144,7 @@ def test_matrices_keep_the_strict_error_and_evaluation_does_too(name):
         nameless.partial_fit(frame.to_numpy()[:, :20])
 
 
-@pytest.mark.parametrize("name", ["HDP-online", "NestedCRP-online", "GibbsHDP"])
+@pytest.mark.parametrize("name", ["HDP-online", "NestedCRP-batch", "GibbsHDP"])
 def test_a_refused_chunk_leaves_the_vocabulary(name):
     frame = corpus()
     fit = clone(COUNT_MODELS[name]).partial_fit(frame[frame.columns[:20]])
@@ -172,7 +164,7 @@ def test_a_refused_chunk_leaves_the_vocabulary(name):
 
 def test_a_chunk_that_fails_midway_leaves_the_topics(monkeypatch):
     frame = corpus()
-    fit = clone(INSTANCES["HDP-online"]).partial_fit(frame[frame.columns[:20]])
+    fit = clone(FIRST["HDP-online"]).partial_fit(frame[frame.columns[:20]])
     before = fit.components_
 
     def fail(*args, **kwargs):

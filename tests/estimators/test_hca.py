@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 
@@ -300,26 +300,17 @@ def test_paths_have_probabilities(small, few):
 # What is refused ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_sparse_rows_are_refused_with_a_sentence(method, drawn):
-    hca = HierarchicalComponentAnalysis()
-    with pytest.raises(TypeError, match=rf"{method} takes dense rows, got a sparse X"):
-        getattr(hca, method)(sp.csr_array(drawn.data))
-    with pytest.raises(NotFittedError):
-        hca.transform(drawn.data)
-
-
-@pytest.mark.parametrize("bad", ["nan", "inf", "corrupt-csr", "timedelta"])
+@pytest.mark.parametrize("bad", ["nan", "corrupt-csr", "timedelta"])
 def test_bad_coordinates_are_refused(bad, small):
-    X = np.zeros((5, small.n_components_))
+    X = np.ones((5, small.n_components_))
     if bad == "corrupt-csr":
-        X = sp.csr_array(X + 1.0)
+        X = sp.csr_array(X)
         X.indices[3] = 10**6
     elif bad == "timedelta":
         X = X.astype("m8[s]")
     else:
-        X[3, 4] = float(bad)
-    with pytest.raises((ValueError, TypeError), match=r"NaN|infinity|indices|dates"):
+        X[3, 4] = np.nan
+    with pytest.raises((ValueError, TypeError), match=r"NaN|indices|dates"):
         small.inverse_transform(X)
 
 

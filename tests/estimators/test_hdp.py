@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
 from checks.estimators import each_family, mean_field_hdp
-from skbnp import HDP
+from skbnp import HDP, StickBreakingHDP
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 FAMILIES_AND_METHODS = pytest.mark.parametrize(
@@ -58,20 +58,28 @@ def test_prediction_comes_close_to_that_of_the_true_topics(
     assert truth - 0.1 < hdp.score(X_test) < truth + 0.02
 
 
-@FAMILIES_AND_METHODS
-def test_priors_stay_unless_they_are_learned(X, method, family):
-    given = {
-        "doc_concentration": 0.7,
-        "corpus_concentration": 2.5,
-        "topic_word_prior": 0.2,
-    }
-    learned = {False: set(), True: set(given), "concentrations": set(given)}
+PRIORS = {
+    "doc_concentration": 0.7,
+    "corpus_concentration": 2.5,
+    "topic_word_prior": 0.2,
+}
+LEARNERS = {
+    "collapsed": HDP(8, split_merge=False),
+    "memoized": mean_field_hdp(8, learning_method="memoized", split_merge=False),
+    "batch": mean_field_hdp(8, learning_method="batch", split_merge=False),
+    "sticks": StickBreakingHDP(8, batch_size=100),
+    "sticks-batch": StickBreakingHDP(8, learning_method="batch"),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_priors_stay_unless_they_are_learned(name, X):
+    learned = {False: set(), True: set(PRIORS), "concentrations": set(PRIORS)}
     learned["concentrations"] = learned["concentrations"] - {"topic_word_prior"}
     for learn_priors, names in learned.items():
-        model = HDP(8, learning_method=method, learn_priors=learn_priors, max_iter=2)
-        model.set_params(variational_family=family, warm_up=1, split_merge=False)
-        quiet_fit(model.set_params(**given, random_state=0), X)
-        moved = {n for n in given if getattr(model, n + "_") != given[n]}
+        model = clone(LEARNERS[name]).set_params(learn_priors=learn_priors, **PRIORS)
+        quiet_fit(model.set_params(warm_up=1, max_iter=2, random_state=0), X)
+        moved = {n for n in PRIORS if getattr(model, n + "_") != PRIORS[n]}
         assert moved == names, learn_priors
 
 
@@ -142,13 +150,6 @@ def test_transform_gives_an_empty_document_the_topic_weights(X):
     hdp = HDP(6, max_iter=2, random_state=0).fit(X)
     got = hdp.transform(np.zeros((1, X.shape[1])))
     assert_allclose(got[0], hdp.topic_weights_ / hdp.topic_weights_.sum(), rtol=1e-12)
-
-
-def test_attributes_wait_for_the_fit():
-    for name in ("components_", "elbo_", "log_predictive_", "n_active_components_"):
-        assert not hasattr(HDP(), name)
-        with pytest.raises(NotFittedError):
-            getattr(HDP(), name)
 
 
 @pytest.mark.parametrize(

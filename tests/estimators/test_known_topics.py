@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from checks.long import daily
+from checks.long import along_diagonal, daily
 from skbnp import HDP, GibbsHDP, KnownTopics, StickBreakingHDP
 from skbnp.components.known_topics import TopicPriors
 from skbnp.components.word_topics import SeenWords, WordTopics
@@ -273,8 +273,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-@pytest.mark.parametrize("make", [HDP, StickBreakingHDP, GibbsHDP])
+@along_diagonal(("case", "make"), BAD, [HDP, StickBreakingHDP, GibbsHDP])
 def test_what_is_no_prior_is_refused_and_nothing_is_set(make, case):
     X, (prior, message) = planted(20)[1], BAD[case]
     fit = make(4, topic_word_prior=prior)

@@ -14,6 +14,7 @@ from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
+from checks.long import along_diagonal
 from skbnp import DependentTrees, GibbsDependentTrees
 from skbnp.callbacks import HeldOutMonitor
 from skbnp.datasets import make_dependent_trees
@@ -22,8 +23,11 @@ CORPUS = make_dependent_trees(6, n_epochs=4, random_state=0)
 ROWS, EPOCHS = CORPUS.data, CORPUS.epochs
 
 
-@pytest.mark.parametrize("cls", [DependentTrees, GibbsDependentTrees])
-@pytest.mark.parametrize("method", ["fit", "fit_transform", "partial_fit"])
+@along_diagonal(
+    ("method", "cls"),
+    ["fit", "fit_transform", "partial_fit"],
+    [DependentTrees, GibbsDependentTrees],
+)
 def test_labels_of_time_given_as_y_are_named(cls, method):
     trees = cls(max_iter=2, random_state=0)
     X, epochs = ROWS, EPOCHS

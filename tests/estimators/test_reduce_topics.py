@@ -100,11 +100,6 @@ def test_the_number_of_the_fit_leaves_topics_alone(fit):
     assert_array_equal(same.component_ids_, fit.component_ids_)
 
 
-def test_one_topic_has_the_words_of_all(fit):
-    one = reduce_topics(fit, 1)
-    assert_allclose(words_of(one)[0], words_of(fit).sum(axis=0), rtol=1e-9, atol=1e-8)
-
-
 def test_a_stream_goes_on_from_the_merged_topics(fit, X):
     reduced = reduce_topics(fit, 8)
     ids, tokens = set(reduced.component_ids_), words_of(reduced).sum()

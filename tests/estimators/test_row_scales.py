@@ -1,7 +1,6 @@
 """Rows of other units and of outlying length: fits in proper scales, and warnings."""
 
 import warnings
-from functools import cache
 
 import numpy as np
 import pytest
@@ -109,13 +108,8 @@ def test_blocks_on_a_cluster_are_warned_of():
     assert ALONE in messages(clone(hdp).fit, own)
 
 
-@cache
-def shares_of_rates():
-    rates = COUNTS.toarray() * np.random.default_rng(0).gamma(2.0, size=30)
-    return rates / rates.sum(axis=1, keepdims=True)
-
-
 def test_shares_of_no_unit_are_warned_of_unless_they_are_percentages():
-    hdp = clone(FITTED["HDP"])
-    assert "All rows of X sum to 1e+06" in messages(hdp.fit, 1e6 * shares_of_rates())
-    assert "All rows" not in messages(hdp.fit, 100.0 * shares_of_rates())
+    rates = COUNTS.toarray() * np.random.default_rng(0).gamma(2.0, size=30)
+    shares, hdp = rates / rates.sum(axis=1, keepdims=True), clone(FITTED["HDP"])
+    assert "All rows of X sum to 1e+06" in messages(hdp.fit, 1e6 * shares)
+    assert "All rows" not in messages(hdp.fit, 100.0 * shares)

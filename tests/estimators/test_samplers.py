@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from checks.failures import Failure, failing_visit
+from checks.long import along_diagonal
 from checks.states import NOTES, TIMES, assert_same, learned
 from skbnp import GibbsHDP, GibbsNestedCRP
 from skbnp.datasets import make_bars, make_tree
@@ -62,8 +63,7 @@ def test_predictions_of_samples_are_averaged(name):
     assert np.mean(single) < whole < max(single) + 0.1
 
 
-@pytest.mark.parametrize("learn", [False, "concentrations", True])
-@pytest.mark.parametrize("name", LEARNED)
+@along_diagonal(("learn", "name"), [False, True, "concentrations", False], LEARNED)
 def test_hyperparameters_are_learned_as_asked(name, learn):
     fit = clone(SAMPLERS[name]).set_params(learn_priors=learn, max_iter=6, burn_in=None)
     fit.fit(DOCS[name])
@@ -74,8 +74,7 @@ def test_hyperparameters_are_learned_as_asked(name, learn):
         assert (len(set(values)) > 1) == is_learned, prior
 
 
-@each_sampler
-@pytest.mark.parametrize("learn", ["concentrations", True])
+@along_diagonal(("name", "learn"), SAMPLERS, ["concentrations", True])
 def test_warm_start_continues_the_chains_exactly(name, learn):
     whole = clone(SAMPLERS[name]).set_params(learn_priors=learn, n_jobs=2)
     whole.fit(DOCS[name])
@@ -87,8 +86,7 @@ def test_warm_start_continues_the_chains_exactly(name, learn):
     assert_same_but_for_names(one, two)
 
 
-@each_sampler
-@pytest.mark.parametrize("error", [Failure, KeyboardInterrupt])
+@along_diagonal(("name", "error"), SAMPLERS, [Failure, KeyboardInterrupt])
 def test_warm_start_continues_after_an_interrupt(name, error):
     whole = clone(SAMPLERS[name]).set_params(max_iter=9).fit(DOCS[name])
     parts = clone(whole).set_params(max_iter=5, warm_start=True)
@@ -116,8 +114,7 @@ def test_chunks_add_up(name):
     assert fit.n_components_posterior_ == {fit.n_components_: 1.0}
 
 
-@each_sampler
-@pytest.mark.parametrize("n_sweeps", [0, 2])
+@along_diagonal(("name", "n_sweeps"), SAMPLERS, [2, 0])
 def test_failure_in_a_chunk_leaves_the_complete_sweeps(name, n_sweeps):
     fit = clone(SAMPLERS[name]).fit(DOCS[name])
     other = pickle.loads(pickle.dumps(fit))

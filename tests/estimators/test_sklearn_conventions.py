@@ -9,7 +9,6 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, SkipTestWarning
 from sklearn.feature_extraction.text import CountVectorizer
@@ -34,7 +33,6 @@ from checks.estimators import (
     takes_sparse,
 )
 from checks.long import daily
-from checks.states import assert_same, learned
 from skbnp import (
     HDP,
     DependentTrees,
@@ -100,8 +98,6 @@ FURTHER = [
 OF_EACH_DOOR = ["HDP", "HierarchicalComponentAnalysis", "DependentTrees", "GibbsHDP"]
 
 each = every_kind(indirect=False)
-#: For what scikit-learn makes for all classes, as the last test of outputs shows.
-few = every_estimator(among={n: FIRST[n] for n in FEW}, daily=FEW, indirect=False)
 
 
 def reader(estimator):
@@ -289,20 +285,6 @@ def test_outputs_of_all_classes_are_made_by_scikit_learn(kind):
 
 
 # -- metadata --------------------------------------------------------------------------
-
-
-@few
-@pytest.mark.parametrize("routing", [False, True])
-def test_metadata_routing_changes_nothing(estimator, routing, text):
-    X = reader(estimator).fit_transform(text)
-    other = clone(estimator).fit(X)
-    with sklearn.config_context(enable_metadata_routing=routing):
-        one = clone(estimator)
-        distr = one.fit_transform(X)
-        model = pipeline(estimator).fit(text)
-    assert_same(learned(other), learned(one))
-    assert_same(other.transform(X), distr)
-    assert_same(distr, model.transform(text))
 
 
 @each

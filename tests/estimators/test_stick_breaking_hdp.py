@@ -122,20 +122,6 @@ def test_score_is_that_of_the_expected_dirichlet(fitted, X_test):
     assert fitted.score(X_test) == pytest.approx(expected, rel=1e-8)
 
 
-@METHODS
-def test_priors_stay_unless_they_are_learned(X, method):
-    given = {
-        "doc_concentration": 0.7,
-        "corpus_concentration": 2.5,
-        "topic_word_prior": 0.2,
-    }
-    hdp = quiet_fit(make(method, learn_priors=False, max_iter=2, **given), X)
-    assert {name: getattr(hdp, f"{name}_") for name in given} == given
-    hdp = quiet_fit(make(method, learn_priors=True, max_iter=2, **given), X)
-    for name, value in given.items():
-        assert getattr(hdp, f"{name}_") != value
-
-
 # Extremes -----------------------------------------------------------------------------
 
 

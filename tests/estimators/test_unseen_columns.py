@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
+from checks.estimators import mean_field_hdp
 from checks.long import daily
 from skbnp import HDP, NestedCRP, StickBreakingHDP
 from skbnp.components.word_topics import WordTopics
@@ -14,30 +15,15 @@ from skbnp.estimators import SplitMerge, _nested_crp
 from skbnp.inference.trials import bound_of
 
 PAPER = SplitMerge.paper()
-MODELS = [
-    HDP(8, max_iter=30, random_state=0),
-    HDP(8, learning_method="memoized", max_iter=20, random_state=0),
-    HDP(8, init="random", split_merge=False, max_iter=4, random_state=0),
-    HDP(8, variational_family="mean_field", max_iter=30, random_state=0),
-    HDP(8, variational_family="mean_field", split_merge=PAPER, random_state=0),
-    HDP(
-        8,
-        variational_family="mean_field",
-        learning_method="batch",
-        max_iter=40,
-        random_state=0,
-    ),
-    StickBreakingHDP(10, max_iter=5, random_state=0),
-]
-NAMES = [
-    "online",
-    "memoized",
-    "random",
-    "mean_field",
-    "paper",
-    "batch",
-    "sticks",
-]
+MODELS = {
+    "online": HDP(8, max_iter=30),
+    "memoized": HDP(8, learning_method="memoized", max_iter=20),
+    "random": HDP(8, init="random", split_merge=False, max_iter=4),
+    "mean_field": mean_field_hdp(8, max_iter=30),
+    "paper": mean_field_hdp(8, split_merge=PAPER),
+    "batch": mean_field_hdp(8, learning_method="batch", max_iter=40),
+    "sticks": StickBreakingHDP(10, max_iter=5),
+}
 X = sp.csr_array(make_bars(100, random_state=0).data, dtype=float)
 SHOWN = np.sort(np.random.default_rng(0).choice(3000, X.shape[1], replace=False))
 
@@ -53,10 +39,10 @@ X_WIDE = spread(X)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("model", daily(3, MODELS), ids=NAMES)
-def test_unseen_columns_hold_the_prior_and_have_no_rows(model):
+@pytest.mark.parametrize("name", daily(3, MODELS))
+def test_unseen_columns_hold_the_prior_and_have_no_rows(name):
     """Whatever moves there are; tables grow with the words that are seen alone."""
-    fit = type(model)(**model.get_params()).fit(X_WIDE)
+    fit = clone(MODELS[name]).set_params(random_state=0).fit(X_WIDE)
     held = fit._posterior.global_stats.topic_words
     assert_array_equal(np.sort(held.seen.words), SHOWN)
     assert len(held._values) < 2 * len(SHOWN)
@@ -72,40 +58,25 @@ def rows_for_all(topics, seen):
     return WordTopics(whole)
 
 
-FLAT = [
-    HDP(8, split_merge=False, max_iter=3, random_state=0),
-    HDP(8, learning_method="batch", split_merge=False, max_iter=3, random_state=0),
-    HDP(
-        8,
-        variational_family="mean_field",
-        learning_method="memoized",
-        split_merge=False,
-        learn_priors=True,
-        max_iter=8,
-        random_state=0,
+_STILL = {"split_merge": False, "max_iter": 3}
+FLAT = {
+    "online": HDP(8, **_STILL),
+    "batch": HDP(8, learning_method="batch", **_STILL),
+    "memoized": mean_field_hdp(
+        8, learning_method="memoized", learn_priors=True, **_STILL
     ),
-    StickBreakingHDP(10, learn_priors=True, max_iter=3, random_state=0),
-    *(
-        HDP(
-            4,
-            variational_family="mean_field",
-            learning_method=learning_method,
-            split_merge=moves,
-            max_iter=20,
-            random_state=0,
-        )
-        for learning_method, moves in (
-            ("online", PAPER),
-            ("memoized", SplitMerge(births=False)),
-        )
+    "sticks": StickBreakingHDP(10, learn_priors=True, max_iter=3),
+    "paper": mean_field_hdp(4, split_merge=PAPER, max_iter=20),
+    "ends": mean_field_hdp(
+        4, learning_method="memoized", split_merge=SplitMerge(births=False), max_iter=20
     ),
-]
+}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("model", FLAT, ids=range(len(FLAT)))
-def test_rows_for_all_columns_give_the_same(model, monkeypatch):
-    seen, whole = (type(model)(**model.get_params()) for _ in range(2))
+@pytest.mark.parametrize("name", FLAT)
+def test_rows_for_all_columns_give_the_same(name, monkeypatch):
+    seen, whole = (clone(FLAT[name]).set_params(random_state=0) for _ in range(2))
     seen.fit(spread(X))
     assert len(seen._posterior.global_stats.topic_words.seen) == len(SHOWN)
     monkeypatch.setattr("skbnp.estimators._variational.WordTopics", rows_for_all)
@@ -119,12 +90,12 @@ def test_rows_for_all_columns_give_the_same(model, monkeypatch):
         assert_allclose(one, other, rtol=1e-9)
 
 
-@pytest.mark.parametrize("model", MODELS[::3], ids=NAMES[::3])
-def test_columns_may_appear_late_in_a_stream(model):
+@pytest.mark.parametrize("name", [*MODELS][::3])
+def test_columns_may_appear_late_in_a_stream(name):
     wide, half = X_WIDE, len(SHOWN) // 2
     first = wide @ sp.diags_array((np.arange(3000) < SHOWN[half]).astype(float))
     first.eliminate_zeros()
-    stream = type(model)(**model.get_params()).partial_fit(first)
+    stream = clone(MODELS[name]).set_params(random_state=0).partial_fit(first)
     n_before = len(stream._posterior.global_stats.topic_words.seen)
     unknown = stream.transform(wide)
     assert_allclose(unknown.sum(axis=1), 1.0)

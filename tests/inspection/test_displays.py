@@ -41,6 +41,14 @@ def overlaps(a, b, tolerance=0.5):
     )
 
 
+def check_legible(boxes, figure):
+    """Raise if a text covers another one, or is cut off at the edge of the figure."""
+    whole = figure.bbox
+    assert not any(overlaps(a, b) for a, b in combinations(boxes, 2))
+    assert all(box.x0 >= 0 and box.y0 >= 0 for box in boxes)
+    assert all(box.x1 <= whole.x1 and box.y1 <= whole.y1 for box in boxes)
+
+
 def many_topics(n_topics, length):
     """A display of `n_topics` topics of 8 terms of up to `length` letters."""
     rng = np.random.default_rng(0)
@@ -108,11 +116,7 @@ def test_a_step_with_several_records_is_drawn_once():
 @along_diagonal(("n_topics", "length"), [11, 1, 8], [14, 120, 2])
 def test_nothing_written_overlaps_or_is_cut_off(n_topics, length):
     display = many_topics(n_topics, length).plot()
-    boxes = texts_of(display)
-    whole = display.figure_.bbox
-    assert not any(overlaps(a, b) for a, b in combinations(boxes, 2))
-    assert all(box.x0 >= 0 and box.y0 >= 0 for box in boxes)
-    assert all(box.x1 <= whole.x1 and box.y1 <= whole.y1 for box in boxes)
+    check_legible(texts_of(display), display.figure_)
 
 
 # -- history ---------------------------------------------------------------------------

@@ -1,7 +1,6 @@
-import re
-
 """Groups of topics: what is read of models and arrays, and what is shown."""
 
+import re
 
 import numpy as np
 import pytest
@@ -97,7 +96,7 @@ def test_independent_topics_are_in_one_group_and_a_sentence_says_so():
     assert " ".join(str(groups).split()).startswith(groups.message)
 
 
-@pytest.mark.parametrize("n_groups", [1, 2, 5, 9, 20])
+@pytest.mark.parametrize("n_groups", [1, 5, 20])
 def test_there_are_as_many_groups_as_asked(corpus, n_groups):
     groups = topic_groups(corpus.topics, None, n_groups, doc_topic=corpus.doc_topic)
     assert groups.n_groups == n_groups == len(np.unique(groups.labels))
@@ -136,9 +135,7 @@ def test_linkage_is_that_of_scipy(hdp, corpus):
         ({"doc_topic": np.ones((3, 4))}, "a column for each of 20 topics, got 4"),
         ({"doc_topic": np.zeros((3, 20))}, "must have tokens"),
         ({"doc_topic": np.full((3, 20), 0.05)}, "rows sum to 1"),
-        ({"doc_topic": -np.ones((3, 20))}, "Negative"),
         ({"doc_topic": np.ones((3, 20)), "n_groups": 21}, "at most 20"),
-        ({"doc_topic": np.ones((3, 20)), "n_groups": 0}, "n_groups"),
         ({"X": np.ones((3, 7))}, "a column for each of 200 terms"),
         ({"X": np.ones((2, 200)), "doc_topic": np.ones((3, 20))}, "equally many rows"),
         ({"doc_topic": np.ones((3, 20)), "feature_names": ["a"]}, "200 names"),

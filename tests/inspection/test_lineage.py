@@ -1,7 +1,6 @@
 """The figure of the genealogy: what it shows, where, and that it can be read."""
 
 import copy
-from itertools import combinations
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from checks.estimators import mean_field_hdp
 from checks.long import daily
-from inspection.test_displays import overlaps
+from inspection.test_displays import check_legible
 from skbnp import GibbsHDP
 from skbnp.callbacks import TopicTermsMonitor
 from skbnp.datasets import make_bars
@@ -86,14 +85,6 @@ def boxes_of(display):
         for text in texts
         if text.get_visible() and text.get_text()
     ]
-
-
-def check_legible(display, *, inside=True):
-    boxes, whole = boxes_of(display), display.figure_.bbox
-    assert not any(overlaps(a, b) for a, b in combinations(boxes, 2))
-    if inside:
-        assert all(box.x0 >= 0 and box.y0 >= 0 for box in boxes)
-        assert all(box.x1 <= whole.x1 and box.y1 <= whole.y1 for box in boxes)
 
 
 def segments(display, color):
@@ -193,25 +184,6 @@ def test_marks_tell_births_ends_and_the_direction_of_merges():
     assert sorted(legend) == ["birth", "end", "merge", "split"]
 
 
-def test_connectors_of_one_step_do_not_lie_on_each_other():
-    log = [
-        Lineage(0, "init", (), (0, 1, 2, 3)),
-        Lineage(4, "merge", (2, 0), (2,)),
-        Lineage(4, "merge", (3, 1), (3,)),
-        Lineage(4, "split", (2,), (2, 4)),
-    ]
-    display = show(log, ids=range(5))
-    upright = [
-        (x, *sorted((y0, y1)))
-        for color in (GREY, VERMILION)
-        for (x, y0), (x1, y1) in segments(display, color)
-        if y0 != y1 and x == x1
-    ]
-    assert len(upright) == 3
-    for (x, low, high), (other, begin, end) in combinations(upright, 2):
-        assert x != other or high < begin or end < low
-
-
 def written(display):
     """Terms by (step, id), a line each."""
     texts = {}
@@ -239,7 +211,8 @@ def test_terms_stand_where_they_were_recorded():
 @pytest.mark.parametrize("n_ids", daily(2, [30, 2, 8]))
 def test_nothing_written_overlaps_or_is_cut_off(n_ids, length):
     log, last = random_lineage(n_ids)
-    check_legible(show(log, range(n_ids), last_step=last, length=length))
+    display = show(log, range(n_ids), last_step=last, length=length)
+    check_legible(boxes_of(display), display.figure_)
 
 
 # Of an estimator ----------------------------------------------------------------------
@@ -294,7 +267,7 @@ def test_terms_over_time_are_those_of_the_monitor(split):
     }
     shown = {name: records[0] for name, records in display.terms.items()}
     assert {name: terms for name, (at, terms) in shown.items() if at == step} == first
-    check_legible(display)
+    check_legible(boxes_of(display), display.figure_)
 
 
 def test_edits_after_the_fit_are_shown(split):

@@ -198,6 +198,16 @@ def test_the_twin_tells_what_was_left_out(held, seed):
 # Laws ---------------------------------------------------------------------------------
 
 
+def test_results_of_documents_are_those_of_calls_of_their_own(seed):
+    counts, topic_words, prior = corpus([seed, 13], 12, 50, 9, 0.05)
+    counts[3] *= 1e12
+    args = topic_words, 0.05, prior
+    doc_topic, _, logs, *_ = run(counts, *args)
+    alone = [run(row, *args) for row in counts]
+    assert_array_equal(doc_topic, np.vstack([one[0] for one in alone]))
+    assert_allclose(logs, sum(one[2] for one in alone), rtol=EXACT)
+
+
 @pytest.mark.parametrize("size", [1e-300, 1e-30, 1e-12, 1.0, 1e12, 1e40, 1e200])
 @pytest.mark.parametrize("concentration", [1e-100, 1e-8, 1e4, 1e20])
 def test_results_are_finite_whatever_is_given(concentration, size):
