@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -89,27 +90,24 @@ class Alignment:
         ImportError
             If pandas is not installed.
         """
-        pd = import_pandas()
-        rows: list[tuple[int | None, int | None, str]]
-        rows = [(i, j, "match") for i, j in self.pairs.tolist()]
-        pairs = set(map(tuple, self.pairs.tolist()))
-        for i, parts in self.splits.items():
-            rows += [(i, j, "split") for j in parts if (i, j) not in pairs]
-        for j, parts in self.merges.items():
-            rows += [(i, j, "merge") for i in parts if (i, j) not in pairs]
-        rows += [(i, None, "only in a") for i in self.unmatched_a.tolist()]
-        rows += [(None, j, "only in b") for j in self.unmatched_b.tolist()]
-        at_a = [None if i is None else int(self.numbers_a[i]) for i, _, _ in rows]
-        at_b = [None if j is None else int(self.numbers_b[j]) for _, j, _ in rows]
-        similarity = [
-            np.nan if i is None or j is None else self.cosines[i, j] for i, j, _ in rows
-        ]
+        pd, pairs = import_pandas(), self.pairs.tolist()
+        splits = [[i, j] for i, parts in self.splits.items() for j in parts]
+        merges = [[i, j] for j, parts in self.merges.items() for i in parts]
+        rows = [(i, j, "match") for i, j in pairs]
+        rows += [(i, j, "split") for i, j in splits if [i, j] not in pairs]
+        rows += [(i, j, "merge") for i, j in merges if [i, j] not in pairs]
+        rows += [(i, -1, "only in a") for i in self.unmatched_a.tolist()]
+        rows += [(-1, j, "only in b") for j in self.unmatched_b.tolist()]
+        at_a, at_b, kind = zip(*rows, strict=True)
+        missing = np.pad(self.cosines, (0, 1), constant_values=np.nan)
+        numbers_a = pd.array([*self.numbers_a.tolist(), None], dtype="Int64")
+        numbers_b = pd.array([*self.numbers_b.tolist(), None], dtype="Int64")
         return pd.DataFrame(
             {
-                "topic_a": pd.array(at_a, dtype="Int64"),
-                "topic_b": pd.array(at_b, dtype="Int64"),
-                "similarity": similarity,
-                "kind": [kind for _, _, kind in rows],
+                "topic_a": numbers_a[list(at_a)],
+                "topic_b": numbers_b[list(at_b)],
+                "similarity": missing[at_a, at_b],
+                "kind": kind,
             }
         )
 
@@ -175,43 +173,30 @@ def align_components(
     ([[0, 1], [1, 0]], {1: [0, 2]})
     """
     columns, n_features = vocabulary([a, b])
-    (w_a, phi_a, used_a), (w_b, phi_b, used_b) = (
-        _on(model, of, n_features) for model, of in zip((a, b), columns, strict=True)
-    )
+    (w_a, phi_a), (w_b, phi_b) = map(read.topics, (a, b))
+    phi_a = spread(phi_a, columns[0], n_features)
+    phi_b = spread(phi_b, columns[1], n_features)
+    used_a, used_b = (np.flatnonzero(read.in_use(model)) for model in (a, b))
     similarity = cosines(phi_a, phi_b)
-    rows, others = matched(similarity[used_a][:, used_b], min_similarity)
-    pairs = np.column_stack([used_a[rows], used_b[others]])
-    result = similarity[pairs[:, 0], pairs[:, 1]]
-    order = np.argsort(-result, kind="stable")
-    pairs, result = pairs[order], result[order]
+    at_a, at_b = matched(similarity[used_a][:, used_b], min_similarity)
+    pairs = np.column_stack([used_a[at_a], used_b[at_b]])
+    pairs = pairs[np.argsort(-similarity[*pairs.T], kind="stable")]
     left_a = np.setdiff1d(used_a, pairs[:, 0])
     left_b = np.setdiff1d(used_b, pairs[:, 1])
-    splits = _parts(
-        phi_a, phi_b, w_b, pairs, left_b, similarity, used_a, min_similarity
-    )
-    merges = _parts(
-        phi_b, phi_a, w_a, pairs[:, ::-1], left_a, similarity.T, used_b, min_similarity
-    )
-    of_splits = [j for parts in splits.values() for j in parts]
-    of_merges = [i for parts in merges.values() for i in parts]
+    of_a, of_b = (phi_a, w_a, used_a), (phi_b, w_b, used_b)
+    splits = _parts(of_a, of_b, pairs, left_b, min_similarity)
+    merges = _parts(of_b, of_a, pairs[:, ::-1], left_a, min_similarity)
     return Alignment(
         pairs=pairs,
-        similarity=result,
+        similarity=similarity[*pairs.T],
         splits=splits,
         merges=merges,
-        unmatched_a=np.setdiff1d(left_a, [*of_merges, *splits]),
-        unmatched_b=np.setdiff1d(left_b, [*of_splits, *merges]),
+        unmatched_a=np.setdiff1d(left_a, sum(merges.values(), [*splits])),
+        unmatched_b=np.setdiff1d(left_b, sum(splits.values(), [*merges])),
         cosines=similarity,
         numbers_a=read.topic_numbers(a, len(phi_a)),
         numbers_b=read.topic_numbers(b, len(phi_b)),
     )
-
-
-def _on(model, columns, n_features):
-    """Return weights, topics on a common vocabulary, and rows in use."""
-    weights, values = read.topics(model)
-    phi = spread(values, columns, n_features)
-    return weights, phi, np.flatnonzero(read.in_use(model))
 
 
 def spread(values: Array, columns: Ints, n_features: int) -> Array:
@@ -221,27 +206,30 @@ def spread(values: Array, columns: Ints, n_features: int) -> Array:
     return result
 
 
-def _parts(whole, other, weights, pairs, left, similarity, used, least):
-    """Topics of `whole` that are several topics of `other`, the matched one first."""
-    partner = dict(pairs.tolist())
+def _parts(of_whole, of_parts, pairs, left, least) -> dict[int, list[int]]:
+    """Topics of one fit that are several topics of the other, the matched one first.
+
+    Of each fit its topics, their weights, and those in use; `left` are unmatched ones
+    of the other.
+    """
+    (whole, _, used), (topics, weights, _) = of_whole, of_parts
+    similarity, partner = cosines(whole, topics), dict(pairs.tolist())
     near: dict[int, list[int]] = {}
     for j in left.tolist():
         near.setdefault(int(used[similarity[used, j].argmax()]), []).append(j)
     result = {}
-    for i, candidates in near.items():
+    for i, candidates in sorted(near.items()):
         parts = [partner[i]] if i in partner else []
-        total, best = np.zeros(whole.shape[1]), -1.0
-        for j in parts:
-            total, best = total + weights[j] * other[j], similarity[i, j]
-        for j in np.array(candidates)[np.argsort(-similarity[i, candidates])].tolist():
-            more = total + weights[j] * other[j]
-            value = cosines(whole[[i]], more[None])[0, 0]
+        best = similarity[i, parts].max(initial=-1.0)
+        for j in sorted(candidates, key=lambda j: -similarity[i, j]):
+            more = [*parts, j]
+            value = cosines(whole[[i]], weights[None, more] @ topics[more])[0, 0]
             is_part = value >= least and (not parts or value >= best + LEAST_RISE)
             if similarity[i, j] >= least or is_part:
-                total, best, parts = more, max(best, value), [*parts, j]
+                best, parts = max(best, value), more
         if len(parts) > 1:
             result[i] = parts
-    return dict(sorted(result.items()))
+    return result
 
 
 def vocabulary(models: Sequence[Any]) -> tuple[list[Ints], int]:
@@ -522,23 +510,16 @@ def _explained(
 ) -> list[tuple[str, tuple[int, ...], list[float], float]]:
     """Return kind, references, their shares and the cosine of each topic."""
     similarity = cosines(topics, references)
-    partner = dict(
-        zip(*(of.tolist() for of in matched(similarity, least)), strict=True)
-    )
+    partner = dict(np.column_stack(matched(similarity, least)).tolist())
     result: list[tuple[str, tuple[int, ...], list[float], float]] = []
     for k, of in enumerate(similarity):
-        if k in partner:
-            best = (partner[k],)
-            result.append(("match", best, [1.0], of[partner[k]]))
-            continue
-        nearest = int(of.argmax())
+        best = partner.get(k, int(of.argmax()))
+        result.append(("match" if k in partner else "new", (best,), [1.0], of[best]))
         pair = _best_pair(of, references)
-        value, shares = _combined(of, references, pair)
-        is_pair = len(pair) > 1 and value >= max(least, of[nearest] + LEAST_RISE)
-        if is_pair:
-            result.append(("combination", pair, shares, value))
-        else:
-            result.append(("new", (nearest,), [1.0], of[nearest]))
+        if k not in partner and len(pair) > 1:
+            value, shares = _combined(of, references, pair)
+            if value >= max(least, of[best] + LEAST_RISE):
+                result[k] = "combination", pair, shares, value
     return result
 
 
@@ -547,8 +528,8 @@ def _best_pair(similar, references) -> tuple[int, ...]:
     between = cosines(references, references)
     left = similar[:, None] - between * similar  # of the first weight, times 1 - g^2
     is_pair = (left > 0.0) & (left.T > 0.0) & (between < 1.0 - 1e-9)
-    rest = np.where(is_pair, 1.0 - between**2, 1.0)
-    explained = (similar[:, None] * left + similar * left.T) / rest
+    explained = similar[:, None] * left + similar * left.T
+    explained /= np.where(is_pair, 1.0 - between**2, 1.0)
     explained[~is_pair] = -1.0
     place = np.unravel_index(explained.argmax(), explained.shape)
     if explained[place] < 0.0:
@@ -575,9 +556,7 @@ def _resampled(topics, counts, eta, n_draws, rng) -> Iterator[Array]:
     theta = np.full((n_docs, k), 1.0 / k)
 
     def step(topics, theta, weights):
-        rates = counts.copy()
-        norm = mix(theta, np.ascontiguousarray(topics.T), counts)
-        rates.data = counts.data / np.maximum(norm, 1e-300)
+        rates = rates_of(counts, theta, topics)
         words = eta + topics * (rates.T @ (weights[:, None] * theta)).T
         theta = read.normalised_rows(theta * (rates @ topics.T))
         return read.normalised_rows(words, 0.0), theta
@@ -592,6 +571,16 @@ def _resampled(topics, counts, eta, n_draws, rng) -> Iterator[Array]:
         yield drawn
 
 
+def rates_of(counts: sp.csr_array, theta: Array, topics: Array) -> sp.csr_array:
+    """Divide counts by what shares of topics in documents expect of each word.
+
+    Times theta_jk phi_kw these are the expected tokens of topic k.
+    """
+    rates, norm = counts.copy(), mix(theta, np.ascontiguousarray(topics.T), counts)
+    rates.data = counts.data / np.maximum(norm, 1e-300)
+    return rates
+
+
 #: Updates that find where draws of documents start, draws left out, draws that learn a
 #: concentration after as many that are left out.
 UPDATES, LEFT_OUT, LEARNING = 20, 3, 30
@@ -599,13 +588,15 @@ UPDATES, LEFT_OUT, LEARNING = 20, 3, 30
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """Topics of fits, or of kept samples of chains, one draw after another."""
+    """Topics of fits, or of kept samples of chains, on one vocabulary, draw by draw."""
 
     values: Array  # (n, n_features), what draws of topics are made of
     weights: Array  # (n,)
     prior: Array  # (n,) Dirichlet of the topics of a document; nan where there is none
     is_random: Flags  # (n,) values are Dirichlet parameters
     draw: Ints  # (n,) of each topic, not decreasing
+    owners: Sequence[int] = ()  # (n_draws,) numbers of their models
+    columns: Sequence[Ints] = ()  # (n_models,) places of the columns of each
 
     def rows(self) -> list[Ints]:
         """Rows of the topics of each draw."""
@@ -632,7 +623,7 @@ class Draws:
         values = sums @ (self.values * scale[:, None])
         values[~is_random] = unit_rows(values[~is_random])
         parts = sums @ self.weights, sums @ self.prior, is_random, self.draw[first]
-        return Draws(values, *parts)
+        return Draws(values, *parts, self.owners, self.columns)
 
     def without_copies(self, least: float) -> "Draws":
         """Add up the topics of each draw that are copies."""
@@ -643,27 +634,22 @@ class Draws:
         return self.merged(onto)
 
 
-def draws_of(
-    models: Sequence[Any], columns: Sequence[Ints], n_features: int, *, by_sample: bool
-) -> tuple[Draws, list[int]]:
-    """Return the topics of fits, or, `by_sample`, of kept samples, and whose they are.
-
-    The latter are numbers of models, one for each draw.
-    """
-    parts, owners = [], list[int]()
+def draws_of(models: Sequence[Any], *, by_sample: bool) -> Draws:
+    """Return the topics in use of fits, or, `by_sample`, of kept samples of words."""
+    (columns, n_features), parts, owners = vocabulary(models), [], list[int]()
     for owner, (estimator, terms) in enumerate(zip(models, columns, strict=True)):
         samples = getattr(read.fitted_model(estimator), "samples_", None)
+        given = [_topics_of_fit(estimator)]
         if by_sample and samples and hasattr(samples[0], "topic_word_counts"):
             given = [(*topics_of_sample(sample), True) for sample in samples]
-        else:
-            given = [_topics_of_fit(estimator)]
         for values, weights, prior, is_random in given:
-            values = spread(values, terms, n_features)
             flags = np.full(len(values), is_random)
             number = np.full(len(values), len(owners))
+            values = spread(values, terms, n_features)
             parts.append((values, weights, prior, flags, number))
             owners.append(owner)
-    return Draws(*map(np.concatenate, zip(*parts, strict=True))), owners
+    joined = map(np.concatenate, zip(*parts, strict=True))
+    return Draws(*joined, owners=owners, columns=columns)
 
 
 def _topics_of_fit(estimator: Any) -> tuple[Array, Array, Array, bool]:
@@ -769,7 +755,7 @@ class DocumentDraws:
 
 
 #: Share of tokens in topics that do not recur above which intervals are not trusted.
-MOST_OTHERS = 0.1
+MOST_UNMATCHED = 0.1
 #: Rounds of matching, at most; documents of a block.
 ROUNDS, DOCS = 10, 512
 
@@ -968,41 +954,30 @@ def consensus_components(
     models = list(estimators) if isinstance(estimators, (list, tuple)) else [estimators]
     if not models:
         raise ValueError("estimators must be a sampler or a list of models, got [].")
-    of_draws = (confidence, n_draws, random_state)
-    settings = Settings(min_recurrence, min_similarity, merge_similarity, *of_draws)
-    return consensus_of(models, X, settings, by_sample=True)
-
-
-class Settings(NamedTuple):
-    """How draws are matched and counted, see :func:`consensus_components`."""
-
-    min_recurrence: float
-    min_similarity: float
-    merge_similarity: float
-    confidence: float = 0.9
-    n_draws: int = 200
-    random_state: Any = None
-
-
-def consensus_of(models, X, settings: Settings, *, by_sample) -> Consensus:
-    """Find the consensus of models that are fitted, or of all their samples."""
-    min_recurrence, min_similarity, merge_similarity, *_ = settings
-    X = read.documents_of(X)
-    columns, n_features = vocabulary(models)
-    draws, owners = draws_of(models, columns, n_features, by_sample=by_sample)
-    if len(owners) < 2:
+    draws, X = draws_of(models, by_sample=True), read.documents_of(X)
+    if (n := len(draws.owners)) < 2:
         name = type(read.fitted_model(models[0])).__name__
         raise ValueError(
-            f"estimators must have two draws or more, {name} has {len(owners)}: pass a "
-            "list of fits, or a sampler with several kept samples (thin, n_chains)."
+            f"estimators must have two draws or more, {name} has {n}: pass a list of "
+            "fits, or a sampler with several kept samples (thin, n_chains)."
         )
+    levels = min_recurrence, min_similarity, merge_similarity
+    return consensus_of(draws, models, X, levels, confidence, n_draws, random_state)
+
+
+def consensus_of(
+    draws, models, X, levels, confidence=0.9, n_draws=200, random_state=None
+) -> Consensus:
+    """Find the consensus of draws of some models, see :func:`consensus_components`."""
+    min_recurrence, min_similarity, merge_similarity = levels
+    n, each = len(draws.owners), -(-n_draws // len(draws.owners))
     draws = draws.without_copies(merge_similarity)
     draws, topic = matched_draws(draws, min_similarity, merge_similarity)
-    recurrence = np.bincount(topic) / len(owners)
+    recurrence = np.bincount(topic) / n
     kept = np.flatnonzero(recurrence >= min_recurrence)
     if len(kept) == 0:
         warn_caller(
-            f"No topic recurs in {100 * min_recurrence:g} % of {len(owners)} draws: "
+            f"No topic recurs in {100 * min_recurrence:g} % of {n} draws: "
             "they do not agree. Use more documents, or a lower min_similarity or "
             "min_recurrence."
         )
@@ -1011,26 +986,25 @@ def consensus_of(models, X, settings: Settings, *, by_sample) -> Consensus:
     number = np.full(len(recurrence), -1)
     number[kept] = np.arange(len(kept))
     topic = number[topic]
-    seed_entropy = draw_seed_entropy(settings.random_state)
+    seed_entropy = draw_seed_entropy(random_state)
     rng = stream(seed_entropy, Purpose.INTERVALS, 0)
-    result = _summarised(draws, topic, len(owners), settings, rng)
+    result = _summarised(draws, topic, each, confidence, rng)
     result.topic_weights_, result.recurrence_ = -np.sort(-weights), recurrence[kept]
-    result.n_draws_ = len(owners)
+    result.n_draws_ = n
     if all(map(read.are_named, models)):
-        names = np.empty(n_features, dtype=object)
-        for model, terms in zip(models, columns, strict=True):
+        names = np.empty(draws.values.shape[1], dtype=object)
+        for model, terms in zip(models, draws.columns, strict=True):
             names[terms] = read.column_names(model, len(terms))
         result.feature_names_in_ = names
     if X is not None:
-        fits = models, columns, owners
-        _add_documents(result, X, fits, draws, topic, settings, seed_entropy)
-        others = 1.0 - result.doc_topic_distr_.sum(axis=1).mean()
-        if result.n_components_ and others > MOST_OTHERS:
+        _add_documents(result, X, models, draws, topic, each, confidence, seed_entropy)
+        unmatched = 1.0 - result.doc_topic_distr_.sum(axis=1).mean()
+        if result.n_components_ and unmatched > MOST_UNMATCHED:
             warn_caller(
-                f"Topics that do not recur have {100 * others:.0f} % of the shares of "
-                "documents: intervals of the others may not hold the true shares. Use "
-                "longer chains (max_iter) or more documents; a lower min_recurrence or "
-                "min_similarity keeps more topics."
+                f"Topics that do not recur have {100 * unmatched:.0f} % of the shares "
+                "of documents: intervals of those that do may not hold the true "
+                "shares. Use longer chains (max_iter) or more documents; a lower "
+                "min_recurrence or min_similarity keeps more topics."
             )
     return result
 
@@ -1103,9 +1077,8 @@ def _ends(values, confidence):
     return np.quantile(values, [tail, 1.0 - tail], axis=0, method="weibull")
 
 
-def _summarised(draws: Draws, topic: Ints, n_draws: int, settings, rng) -> Consensus:
+def _summarised(draws: Draws, topic: Ints, each: int, confidence, rng) -> Consensus:
     """Return means and intervals of topics over draws."""
-    each = -(-settings.n_draws // n_draws)
     means = np.zeros((topic.max() + 1, draws.values.shape[1]))
     ends, similarity = np.zeros((2, *means.shape)), np.zeros(len(means))
     all_distr, has_signs = draws.distr(), draws.values.min() < 0.0
@@ -1117,15 +1090,17 @@ def _summarised(draws: Draws, topic: Ints, n_draws: int, settings, rng) -> Conse
             means[k] = unit_rows(means[[k]])[0]
         similarity[k] = cosines(distr, means[[k]]).mean()
         samples = draws.sample(np.repeat(rows, each), rng)
-        ends[:, k] = _ends(samples, settings.confidence)
+        ends[:, k] = _ends(samples, confidence)
     result = Consensus(means)
     result.similarity_, result.components_interval_ = similarity, ends
     return result
 
 
-def _add_documents(result, X, fits, draws, topic, settings, seed_entropy) -> None:
+def _add_documents(
+    result, X, models, draws, topic, each, confidence, seed_entropy
+) -> None:
     """Add shares of documents to a consensus in place, drawn block by block."""
-    models, columns, owners = fits
+    columns, owners = draws.columns, draws.owners
     without = np.flatnonzero(np.isnan(draws.prior))
     if len(without):
         owner = owners[draws.draw[without[0]]]
@@ -1136,12 +1111,11 @@ def _add_documents(result, X, fits, draws, topic, settings, seed_entropy) -> Non
         )
     counts = [check_counts(read.model_rows(model, X), whom="X") for model in models]
     n_docs, n_topics, n_draws = counts[0].shape[0], result.n_components_, len(owners)
-    each = -(-settings.n_draws // n_draws)
     result.doc_topic_distr_ = np.zeros((n_docs, n_topics))
     result.doc_topic_interval_ = np.zeros((2, n_docs, n_topics))
     rng = stream(seed_entropy, Purpose.INTERVALS, 1)
     sampled = draws.sample(np.arange(len(topic)), rng)
-    priors = _priors(draws, sampled, counts, columns, owners, rng)
+    priors = _priors(draws, sampled, counts, rng)
     is_there = np.zeros((n_draws, n_topics), dtype=bool)
     is_there[draws.draw[topic >= 0], topic[topic >= 0]] = True
     for number, block in enumerate(row_parts((n_docs, 1), DOCS)):
@@ -1168,25 +1142,23 @@ def _add_documents(result, X, fits, draws, topic, settings, seed_entropy) -> Non
         for k in range(n_topics):
             drawn = np.concatenate(samples[is_there[:, k], :, :, k])  # (n, n_docs)
             result.doc_topic_distr_[block, k] = drawn.mean(axis=0)
-            ends = _ends(drawn, settings.confidence)
-            result.doc_topic_interval_[:, block, k] = ends
+            result.doc_topic_interval_[:, block, k] = _ends(drawn, confidence)
 
 
-def _priors(draws, sampled, counts, columns, owners, rng) -> Array:
+def _priors(draws, sampled, counts, rng) -> Array:
     """Return the prior of documents of all draws: of samples theirs, of fits learned.
 
     The concentration by which a fit predicts is larger than that of its documents where
     most have a few of many topics, and small shares are then too sure to be large.
     """
     prior = draws.prior.copy()
-    for rows, owner in zip(draws.rows(), owners, strict=True):
-        if owners.count(owner) > 1:  # samples
+    for rows, owner in zip(draws.rows(), draws.owners, strict=True):
+        if draws.owners.count(owner) > 1:  # samples
             continue
         n_docs = counts[owner].shape[0]
-        some = counts[owner][evenly_spaced(range(n_docs), DOCS)]
-        alpha = DocumentDraws(some).concentration(
-            sampled[rows][:, columns[owner]], prior[rows], rng
-        )
+        some = DocumentDraws(counts[owner][evenly_spaced(range(n_docs), DOCS)])
+        topics = sampled[rows][:, draws.columns[owner]]
+        alpha = some.concentration(topics, prior[rows], rng)
         prior[rows] *= alpha / prior[rows].sum()
     return prior
 
@@ -1305,17 +1277,17 @@ def stability(
     texts = texts_in(rows)
     documents, fits = rows if texts is None else texts, []
     for seed in rng.randint(SEEDS, size=n_fits).tolist():
-        other = clone(estimator)
-        names = other.get_params()
+        fit = clone(estimator)
+        names = fit.get_params()
         seeds = [name for name in names if name.split("__")[-1] == "random_state"]
-        other.set_params(**dict.fromkeys(seeds, seed))
-        fits.append(other.fit(_sampled(documents, resampling, seed)))
+        fit.set_params(**dict.fromkeys(seeds, seed))
+        fits.append(fit.fit(_sampled(documents, resampling, seed)))
     levels = min_recurrence, min_similarity, merge_similarity
-    settings = Settings(*levels, random_state=rng)
+    draws = draws_of(fits, by_sample=False)
     return Stability(
-        consensus=consensus_of(fits, None, settings, by_sample=False),
-        n_components=np.array([read.in_use(fit).sum() for fit in fits]),
-        agreement=_agreement(fits, min_similarity),
+        consensus=consensus_of(draws, fits, None, levels, random_state=rng),
+        n_components=np.bincount(draws.draw),
+        agreement=_agreement(draws, min_similarity),
         estimators=fits,
     )
 
@@ -1331,17 +1303,13 @@ def _sampled(X, resampling, seed):
     return resample(X, replace=False, n_samples=n_drawn, random_state=seed)
 
 
-def _agreement(fits, min_similarity) -> Array:
-    """Agreement of each pair of fits, (n_fits, n_fits)."""
-    weights = []
-    for fit in fits:
-        of = read.weights_of(fit, read.fitted(fit, "components_")) * read.in_use(fit)
-        weights.append(of / of.sum())
-    agreement = np.eye(len(fits))
-    for i in range(len(fits)):
-        for j in range(i):
-            result = align_components(fits[i], fits[j], min_similarity=min_similarity)
-            rows, others = result.pairs.T
-            shared = 0.5 * (weights[i][rows] + weights[j][others])
-            agreement[i, j] = agreement[j, i] = shared @ result.similarity
+def _agreement(draws: Draws, least) -> Array:
+    """Agreement of each pair of draws, (n_draws, n_draws)."""
+    agreement, distr = np.eye(len(draws.owners)), draws.distr()
+    of_draws = [(distr[rows], draws.weights[rows]) for rows in draws.rows()]
+    for (i, (a, w_a)), (j, (b, w_b)) in combinations(enumerate(of_draws), 2):
+        similarity = cosines(a, b)
+        pairs = matched(similarity, least)
+        shared = (w_a / w_a.sum())[pairs[0]] + (w_b / w_b.sum())[pairs[1]]
+        agreement[i, j] = agreement[j, i] = 0.5 * shared @ similarity[pairs]
     return agreement

@@ -18,14 +18,8 @@ from sklearn.base import BaseEstimator
 from skbnp.inspection._displays import shortened
 from skbnp.inspection._groups import counted
 from skbnp.inspection._shares import topic_shares
-from skbnp.inspection._summary import Account, n_rows_of, texts_of
-from skbnp.inspection._terms import (
-    leading,
-    relevant_terms,
-    signed,
-    terms_of,
-    top_documents,
-)
+from skbnp.inspection._summary import Account, n_rows_of, next_steps, texts_of
+from skbnp.inspection._terms import leading, relevant_terms, signed, top_documents
 from skbnp.inspection._tokens import TopicText
 from skbnp.utils import fitted as read
 from skbnp.utils.archive import written
@@ -41,23 +35,18 @@ body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
 h1 { font-size: 1.6rem; margin: 0 0 .2rem; }
 h2 { font-size: 1.2rem; margin: 2.4rem 0 .7rem; padding-bottom: .25rem;
   border-bottom: 1px solid var(--line); }
-h3 { font-size: 1rem; margin: 0 0 .4rem; overflow-wrap: anywhere; }
+h3, h4 { font-size: 1rem; margin: 0 0 .4rem; overflow-wrap: anywhere; }
 p { margin: .4rem 0 .8rem; max-width: 48rem; }
 .soft { color: var(--soft); }
 a { color: var(--blue); text-decoration: none; }
 a:hover { text-decoration: underline; }
 nav { display: flex; flex-wrap: wrap; gap: .2rem 1rem; }
 nav a { white-space: nowrap; }
-table { border-collapse: collapse; width: 100%; }
+table { border-collapse: collapse; width: 100%; margin-bottom: 1rem; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .8rem .25rem 0;
   border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
-th { font-weight: 600; white-space: nowrap; }
-td.number { text-align: right; font-variant-numeric: tabular-nums;
-  white-space: nowrap; }
-th.number { text-align: right; }
-.facts th { width: 14rem; font-weight: 400; color: var(--soft); }
-.scroll { overflow-x: auto; }
-.cards { display: grid; gap: 1rem;
+th { width: 14rem; font-weight: 400; color: var(--soft); }
+.cards { display: grid; gap: 1rem; margin-bottom: 1.4rem;
   grid-template-columns: repeat(auto-fill, minmax(min(20rem, 100%), 1fr)); }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: .8rem .9rem; }
 .card p { margin: .3rem 0; }
@@ -65,8 +54,7 @@ th.number { text-align: right; }
   align-items: center; font-size: .9rem; }
 .terms span { overflow-wrap: anywhere; }
 .bar { background: var(--blue); height: .6rem; border-radius: 2px; min-width: 1px; }
-.share { position: relative; height: .8rem; min-width: 7rem; margin-top: .35rem;
-  background: #f3f5f7;
+.share { position: relative; height: .8rem; margin: .35rem 0; background: #f3f5f7;
   border-radius: 2px; }
 .share i { position: absolute; left: 0; top: 0; bottom: 0; background: var(--pale);
   border-radius: 2px; }
@@ -82,8 +70,7 @@ blockquote cite { font-style: normal; color: var(--ink); display: block; }
 code { font: .88rem ui-monospace, Consolas, monospace; white-space: pre-wrap;
   overflow-wrap: anywhere; }
 b code { font-weight: 700; }
-@media (max-width: 34rem) { .facts th { width: 48%; white-space: normal;
-  font-size: .87rem; } }
+@media (max-width: 34rem) { th { width: 48%; font-size: .87rem; } }
 @media print { nav { display: none; } .card { break-inside: avoid; } }
 """
 
@@ -99,40 +86,23 @@ def page(title: str, parts: Iterable[str]) -> str:
     )
 
 
-def section(name: str, title: str, parts: Iterable[str]) -> str:
-    """Return a section with a heading that links can name."""
-    head = f'<section id="{name}">\n<h2>{escape(title)}</h2>'
-    return "\n".join([head, *parts, "</section>"])
-
-
 def paragraph(text: str, kind: str = "soft") -> str:
     """Return a paragraph of a class of the style sheet."""
     return f'<p class="{kind}">{escape(text)}</p>'
 
 
-def cell(value: object, *, is_number: bool = False) -> str:
-    """Return a cell of a table."""
-    kind = ' class="number"' if is_number else ""
-    return f"<td{kind}>{escape(str(value))}</td>"
-
-
-def table(heads: dict[str, bool], rows: Iterable[str], kind: str = "") -> str:
-    """Return a table; `heads` map titles to whether columns have numbers."""
-    kinds = ("", ' class="number"')
-    titles = "".join(f"<th{kinds[heads[head]]}>{escape(head)}</th>" for head in heads)
-    top = f"<thead><tr>{titles}</tr></thead>" if heads else ""
-    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
-    rows_of = f"{top}<tbody>{body}</tbody>"
-    return f'<div class="scroll"><table class="{kind}">{rows_of}</table></div>'
+def table(rows: Iterable[tuple[str, str]]) -> str:
+    """Return a table of names, which are escaped, and values, which are HTML."""
+    cells = (f"<tr><th>{escape(name)}</th><td>{of}</td></tr>" for name, of in rows)
+    return f"<table>{''.join(cells)}</table>"
 
 
 def bar(share: float, low: float, high: float, most: float) -> str:
     """Return a bar of a share with its interval; `most` has the full width."""
-    scale = 100.0 / most if most > 0.0 else 0.0
-    left, width = low * scale, max(high - low, 0.0) * scale
+    left, width, end = (100.0 * of / max(most, 1e-300) for of in (low, share, high))
     return (
-        f'<div class="share"><i style="width:{min(share * scale, 100):.1f}%"></i>'
-        f'<b style="left:{left:.1f}%;width:{min(width, 100 - left):.1f}%"></b></div>'
+        f'<div class="share"><i style="width:{width:.1f}%"></i>'
+        f'<b style="left:{left:.1f}%;width:{max(end - left, 0.0):.1f}%"></b></div>'
     )
 
 
@@ -167,9 +137,9 @@ def report(
 ) -> Path:
     """Write an account of a fit as one page of HTML.
 
-    The page has themes, topics with their terms and documents, intervals of their
-    shares, settings, and a paragraph for a methods section. It needs no network and no
-    other file.
+    The page has the sections of :func:`summary`, with intervals of the shares of topics
+    and documents of each, all parameters, and a paragraph for a methods section. It
+    needs no network and no other file.
 
     Parameters
     ----------
@@ -222,29 +192,26 @@ def report(
     ...     "Methods" in path.read_text(encoding="utf-8")
     True
     """
-    X, shown_as = texts_of(X, documents)
-    n_rows = n_rows_of(X)
-    texts = shown_as if documents is None else None
+    X, texts = texts_of(X, documents)
     account = _Page(estimator, X, feature_names, n_components, epochs)
-    model, noun = account.model, account.noun
-    heading = title or f"Topics of {type(model).__name__}"
-    cards = account.cards(n_terms, n_documents, shown_as, texts)
+    noun, n_rows = account.noun, n_rows_of(X)
+    heading = title or f"Topics of {type(account.model).__name__}"
+    cards = account.cards(n_terms, n_documents, texts, documents is None)
     sections = {
         "facts": ("Fit", account.fit()),
-        "themes": ("Themes", account.themes()),
-        "topics": (f"{noun.capitalize()}s", [cards]),
-        "uncertainty": ("Uncertainty", account.uncertainty()),
+        "topics": (f"{noun.capitalize()}s", account.topics(cards)),
         "methods": ("Methods", account.methods(n_rows)),
         "settings": ("Settings", account.settings()),
     }
     links = "".join(f'<a href="#{key}">{sections[key][0]}</a>' for key in sections)
-    n_shown = f"{len(account.shown)} of {len(account.shares)} {noun}s described"
+    described = f"{len(account.listed)} of {len(account.shares)} {noun}s described"
     parts = [
         f"<h1>{escape(heading)}</h1>",
-        paragraph(f"{counted(n_rows, account.row)}, {n_shown}"),
+        paragraph(f"{counted(n_rows, account.row)}, {described}"),
         f"<nav>{links}</nav>",
-        *(section(key, *sections[key]) for key in sections),
     ]
+    for key, (name, content) in sections.items():
+        parts += [f'<section id="{key}">\n<h2>{name}</h2>', *content, "</section>"]
     path = Path(path)
     with written(path) as file:
         file.write(page(heading, parts).encode())
@@ -260,46 +227,42 @@ class _Page(Account):
         self.feature_names = feature_names
         self.row = "document" if self.unit == "token" else "row"
         self.has_shares = not hasattr(self.model, "inverse_transform")
-        self.intervals: Any = None
         if self.has_shares:
             labels = ["0"] * n_rows_of(X)
             of = {"confidence": CONFIDENCE, "merge_similarity": 1.0, "epochs": epochs}
             self.intervals = topic_shares(estimator, X, labels, feature_names, **of)
 
-    def name(self, k) -> str:
-        name = f"{self.noun.capitalize()} {self.numbers[k]}"
-        return f"{name}: {self.called[k]}" if self.called[k] else name
-
     def fit(self) -> list[str]:
-        """Return the section of cautions and facts."""
+        """Return the sections of cautions, of facts, and of what to do next."""
         parts = [paragraph(text, "warning") for text in self.cautions]
-        for heading, facts in self.facts_by_heading().items():
-            rows = (f"<th>{escape(name)}</th>{cell(facts[name])}" for name in facts)
-            parts += [f"<h3>{heading}</h3>", table({}, rows, "facts")]
-        return parts
+        for heading, facts in self.sections.items():
+            rows = ((name, escape(fact)) for name, fact in facts.items())
+            parts += [f"<h3>{heading}</h3>", table(rows)]
+        items = "".join(f"<li>{escape(text)}</li>" for text in next_steps(self))
+        return [*parts, f"<h3>What to do next</h3><ul>{items}</ul>" * bool(items)]
 
-    def themes(self) -> list[str]:
-        """Return the section of groups of topics."""
-        parts, sections = [], self.groups()
-        for title, rows in sections:
-            links = ", ".join(map(self._link, rows))
-            head = title.strip() or f"All {self.noun}s"
-            parts.append(f"<h3>{escape(head)}</h3><p>{links}</p>")
-        if len(sections) == 1:
+    def topics(self, cards: dict[int, str]) -> list[str]:
+        """Return the section of topics in their groups."""
+        parts, groups = [], self.groups()
+        if len(groups) == 1:
             text = f"The {self.row}s are evidence of no groups of {self.noun}s."
             if hasattr(self.model, "tree_"):
                 text = f"The {self.noun}s have a tree, in which themes are branches."
-            parts.insert(0, paragraph(text))
+            parts.append(paragraph(text))
+        if self.has_shares:
+            what = f"{self.row}s, {self.noun}s as they are"
+            if hasattr(self.model, "samples_"):
+                what = f"kept samples and {self.row}s"
+            text = f"Bars: mean share of a {self.row}, with its {CONFIDENCE:.0%} interval"
+            parts.append(paragraph(f"{text} by bootstrap over {what}."))
+        for title, rows in groups:
+            head = escape(title.strip() or f"All {self.noun}s")
+            content = "".join(cards[int(k)] for k in rows)
+            parts.append(f'<h3>{head}</h3><div class="cards">{content}</div>')
         return parts
 
-    def _link(self, k) -> str:
-        """Return a link to a topic, by its name or number and some terms."""
-        terms = " ".join(terms_of(self.distr[k], self.names, 3))
-        text = escape(f"{self.called[k] or self.numbers[k]} {terms}")
-        return f'<a href="#topic-{self.numbers[k]}">{text}</a>'
-
-    def cards(self, n_terms, n_documents, shown_as, texts) -> str:
-        """Return the section of topics with terms and documents."""
+    def cards(self, n_terms, n_documents, texts, are_texts) -> dict[int, str]:
+        """Return terms, shares and documents of each topic."""
         best = own = np.full((len(self.shares), 0), -1)
         if self.has_shares:
             given = self.estimator, self.X, n_documents
@@ -308,84 +271,60 @@ class _Page(Account):
         if self.unit != "row":
             names, n = self.feature_names, min(n_terms, 6)
             relevant = relevant_terms(self.estimator, names, n)
-        cards = []
-        for k in self.shown:
-            parts = [
-                f"<h3>{escape(self.name(k))}</h3>",
-                paragraph(f"share {100 * self.shares[k]:.1f} %"),
-                self._terms(k, n_terms),
-            ]
+        cards = {}
+        for k in self.listed.tolist():
+            number, name = self.numbers[k], self.called[k]
+            head = f"{self.noun.capitalize()} {number}" + (f": {name}" if name else "")
+            parts = [f"<h4>{escape(head)}</h4>", self._share(k)]
+            parts.append(self._terms(k, n_terms))
             parts += [paragraph(f"Its own: {', '.join(of)}") for of in relevant[k:][:1]]
             parts += [
-                self._document(k, row, share, shown_as, texts)
+                self._document(k, row, share, texts, are_texts)
                 for row, share in zip(best[k], own[k], strict=True)
                 if row >= 0
             ]
-            article = f'<article class="card" id="topic-{self.numbers[k]}">'
-            cards.append("\n".join(parts).join([article, "</article>"]))
-        return f'<div class="cards">{"".join(cards)}</div>'
+            text = "\n".join(parts)
+            cards[k] = f'<article class="card" id="topic-{number}">{text}</article>'
+        return cards
+
+    def _share(self, k) -> str:
+        """Return the share of topic k, and its interval."""
+        text = f"share {100 * self.shares[k]:.1f} %"
+        if not self.has_shares:
+            return paragraph(text)
+        of = self.intervals
+        mean, low, high = of.mean[0], of.low[0], of.high[0]
+        most = np.fmax(mean, high)[self.listed].max()
+        text += f"; of a {self.row} {mean[k]:.2%}, {CONFIDENCE:.0%} interval "
+        text += f"{low[k]:.2%} – {high[k]:.2%}"
+        return paragraph(text) + bar(mean[k], *np.nan_to_num([low[k], high[k]]), most)
 
     def _terms(self, k, n_terms) -> str:
         """Return the terms of topic k as HTML."""
         values = self.distr[k]
         columns = leading(values, n_terms)
         most = np.abs(values[columns]).max(initial=0.0)
-        shown = signed(values, columns, self.names)
+        names = signed(values, columns, self.names)
         lines = "".join(
             f"<span>{escape(name)}</span>"
             f'<div class="bar" style="width:{100 * abs(values[j]) / most:.0f}%" '
             f'title="{values[j]:.4f}"></div>'
-            for name, j in zip(shown, columns, strict=True)
+            for name, j in zip(names, columns, strict=True)
         )
         return f'<div class="terms">{lines}</div>'
 
-    def _document(self, k, row, share, shown_as, texts) -> str:
+    def _document(self, k, row, share, texts, are_texts) -> str:
         """Return a document of topic k, with its share, as HTML."""
-        head = f"{self.row} {row}, {share:.0%}"
-        if shown_as is None:
-            return f"<blockquote><cite>{head}</cite></blockquote>"
-        text = shown_as[row]
-        if texts is shown_as:
-            given = self.estimator, text, self.feature_names
-            document = TopicText.from_estimator(*given)
-            sentences = document.sentences(int(self.numbers[k]), 2)
-            text = " … ".join(sentences) or text
-        text = shortened(" ".join(RULES.sub(" ", text).split()), EXCERPT)
-        return f"<blockquote><cite>{head}</cite>{escape(text)}</blockquote>"
-
-    def uncertainty(self) -> list[str]:
-        """Return the section of intervals of shares."""
-        parts = []
-        posterior = getattr(self.model, "n_components_posterior_", None)
-        if posterior:
-            number = escape(self.facts[f"{self.noun}s"])
-            text = f"The number of {self.noun}s in sweeps of the chains is: {number}."
-            parts.append(f"<p>{text}</p>")
-        if self.intervals is None:
-            text = "Rows have coordinates, not shares: there are no intervals."
-            return [*parts, f"<p>{text}</p>"]
-        what = "kept samples and documents"
-        if not hasattr(self.model, "samples_"):
-            what = f"{self.row}s, topics as they are"
-        parts.append(
-            f"<p>Mean share of each {self.noun} in the {self.row}s given, and its "
-            f"{CONFIDENCE:.0%} interval by bootstrap over {what}.</p>"
-        )
-        mean, low, high = (
-            getattr(self.intervals, of)[0] for of in ("mean", "low", "high")
-        )
-        limits = np.nan_to_num(np.array([low, high]))
-        most = max(limits[1][self.shown].max(initial=0.0), mean[self.shown].max())
-        rows = [
-            f"<td>{self._link(k)}</td>"
-            + cell(f"{mean[k]:.2%}", is_number=True)
-            + cell(f"{low[k]:.2%} – {high[k]:.2%}", is_number=True)
-            + f"<td>{bar(mean[k], limits[0][k], limits[1][k], most)}</td>"
-            for k in self.shown
-        ]
-        heads = {self.noun: False, "share": True, f"{CONFIDENCE:.0%} interval": True}
-        heads[""] = False
-        return [*parts, table(heads, rows)]
+        head, text = f"<cite>{self.row} {row}, {share:.0%}</cite>", ""
+        if texts is not None:
+            text = texts[row]
+            if are_texts:
+                given = self.estimator, text, self.feature_names
+                document = TopicText.from_estimator(*given)
+                sentences = document.sentences(int(self.numbers[k]), 2)
+                text = " … ".join(sentences) or text
+            text = shortened(" ".join(RULES.sub(" ", text).split()), EXCERPT)
+        return f"<blockquote>{head}{escape(text)}</blockquote>"
 
     def methods(self, n_rows) -> list[str]:
         """Return the paragraph for a methods section."""
@@ -421,19 +360,17 @@ class _Page(Account):
     def settings(self) -> list[str]:
         """Return the table of parameters, with changed ones in bold."""
         parameters = inspect.signature(type(self.model)).parameters
-        defaults = {name: one.default for name, one in parameters.items()}
         rows = []
         for name, value in self.model.get_params(deep=False).items():
-            shown = f"<code>{escape(shortened(repr(value), EXCERPT))}</code>"
-            if repr(value) != repr(defaults.get(name)):
-                shown = f"<b>{shown}</b>"
-            rows.append(f"<th>{escape(name)}</th><td>{shown}</td>")
+            code = f"<code>{escape(shortened(repr(value), EXCERPT))}</code>"
+            is_default = repr(value) == repr(parameters[name].default)
+            rows.append((name, code if is_default else f"<b>{code}</b>"))
         steps = getattr(read.unwrap(self.estimator), "steps", [])
         before = [
             f"<p>Before it in the Pipeline: <code>{escape(repr(step))}</code></p>"
             for _, step in steps[:-1]
         ]
-        return [paragraph("Bold: not the default."), *before, table({}, rows, "facts")]
+        return [paragraph("Bold: not the default."), *before, table(rows)]
 
 
 def _described(model) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 
 from skbnp.distributions import log_growth
 from skbnp.inference.executor import Executor
-from skbnp.inspection._compared import duplicates, topics_of_sample
+from skbnp.inspection._compared import duplicates, rates_of, topics_of_sample
 from skbnp.inspection._displays import COLOURS, GREY, Display
 from skbnp.inspection._terms import (
     NOT_BURSTY,
@@ -214,13 +214,11 @@ def joined(
         return onto, uses
     # Of other documents of the fit the words that its topics have of these.
     counts = np.maximum(model.components_ - eta, 0.0)
-    others = max(1.0 - words.sum() / max(counts.sum(), 1e-300), 0.0)
-    given = eta + others * (onto.T @ counts)
+    unseen = max(1.0 - words.sum() / max(counts.sum(), 1e-300), 0.0)
+    given = eta + unseen * (onto.T @ counts)
     for _ in range(TOPICS):
         shares = prior @ onto + uses
-        norm = mix(shares, np.ascontiguousarray(topics.T), words)
-        rates = words.copy()
-        rates.data = words.data / np.maximum(norm, 1e-300)
+        rates = rates_of(words, shares, topics)
         topics = read.normalised_rows(given + topics * (rates.T @ shares).T, 0.0)
         uses = infer(topics, prior @ onto)
     return onto, uses

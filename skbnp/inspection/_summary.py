@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Iterable
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -33,11 +34,6 @@ SAMPLE_LENGTH = 100
 #: Share of the tokens from which a topic of a sample is large.
 LARGE = 0.01
 
-OF_CERTAINTY = {
-    *("one topic", "as good", "fit", "moves", "bound", "log probability", "log joint"),
-    *("R-hat", "bulk ESS", "chains agree", "documents scored", "score"),
-    *("topics gain", "nodes gain"),
-}
 #: What a fit is followed by: its attribute, name and unit.
 CRITERIA = {
     "elbo_": ("bound", "nats per {}"),
@@ -54,22 +50,24 @@ def has_shares(model):
     return read.unit_of(model) == "token" and hasattr(model, "transform")
 
 
-def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
-    """Return the facts of a fit by title, in the order of a summary."""
+def facts_of(estimator, n_components, n_features, X) -> dict[str, dict[str, str]]:
+    """Return the facts of a fit by title, under the headings of a summary."""
     model = read.fitted_model(estimator)
-    n_active = int(getattr(model, "n_active_components_", n_components))
     unit = read.unit_of(model)
     columns = ("features", "column") if unit == "row" else ("vocabulary", "term")
-    facts = {
+    found = {
         columns[0]: counted(n_features, columns[1]),
         **seen_of(model, unit),
-        **components_of(model, n_active, n_components),
-        **course_of(model, unit),
+        **components_of(model, n_components),
+        **_worth_of(model, n_components),
         **repeats_of(model),
         **groups_of(model),
-        **settings_of(model),
     }
-    return facts if X is None else facts | score_of(estimator, X, unit)
+    sure = certainty_of(model, n_components) | course_of(model, unit)
+    sure |= {} if X is None else score_of(estimator, X, unit)
+    headings = {"Found": found, "How sure": sure}
+    headings["Settings in force"] = settings_of(model)
+    return {heading: facts for heading, facts in headings.items() if facts}
 
 
 def seen_of(model, unit):
@@ -81,14 +79,14 @@ def seen_of(model, unit):
     return {"rows" if unit == "row" else "documents": f"{n_seen:,} so far: {what}"}
 
 
-def components_of(model, n_active, n_components):
-    """Return the number of topics; of a sampler, of all draws and of the shown."""
+def components_of(model, n_components):
+    """Return the number of topics; of a sampler, of all draws and of the best one."""
+    n_active = int(getattr(model, "n_active_components_", n_components))
     has_idle, noun = n_active != n_components, read.noun_of(model)
     posterior = getattr(model, "n_components_posterior_", None)
     if not posterior:
         result = f"{n_active:,} in use of {n_components:,} represented"
-        result = result if has_idle else f"{n_components:,}"
-        return {f"{noun}s": result, **certainty_of(model, n_components)}
+        return {f"{noun}s": result if has_idle else f"{n_components:,}"}
     low, median, high = quantiles(posterior, (0.05, 0.5, 0.95))
     interval = f"median {median:,}, 90 % interval {low:,} to {high:,}"
     if len(posterior) == 1:
@@ -122,7 +120,7 @@ def certainty_of(model, n_components):
         facts["one topic"] = "words alone predict held-out documents as well"
     if low < high:
         facts["as good"] = f"{low:,} to {high:,}, within one standard error"
-    return facts | _worth_of(model, n_components)
+    return facts
 
 
 def _worth_of(model, n_components):
@@ -412,7 +410,7 @@ def next_steps(account: "Account") -> list[str]:
 
 
 class Account:
-    """What is reported of a fit, as text and on a page."""
+    """What is reported of a fit, as text and on a page: facts, topics, next steps."""
 
     def __init__(self, estimator, X, feature_names, n_components, epochs=None):
         """Compute what the sections read."""
@@ -425,38 +423,22 @@ class Account:
         self.numbers = read.topic_numbers(estimator, n)
         self.called = read.topic_names(estimator, n)
         self.n_active = int(getattr(model, "n_active_components_", n))
-        self.facts = facts_of(estimator, n, len(self.names), X)
+        self.sections = facts_of(estimator, n, len(self.names), X)
+        self.facts = dict(chain(*(facts.items() for facts in self.sections.values())))
         self.cautions = cautions_of(model)
         is_here = X is not None and not hasattr(model, "_row_totals")
         is_ranked = is_here and has_shares(model)
         self.ranking = rank_topics(estimator, X if is_ranked else None, epochs)
         self.shares = self.ranking.shares
-        n_shown = n_components or min(self.n_active, MAX_TOPICS)
-        self.shown = self.ranking.heaviest(n_shown)
-
-    def facts_by_heading(self) -> dict[str, dict[str, str]]:
-        """Return the facts under what they tell."""
-        settings = settings_of(self.model)
-        places = {
-            name: "Settings in force"
-            if name in settings
-            else "How sure"
-            if name in OF_CERTAINTY
-            else "Found"
-            for name in self.facts
-        }
-        return {
-            heading: {k: of for k, of in self.facts.items() if places[k] == heading}
-            for heading in ("Found", "How sure", "Settings in force")
-            if heading in places.values()
-        }
+        n_listed = n_components or min(self.n_active, MAX_TOPICS)
+        self.listed = self.ranking.heaviest(n_listed)
 
     def groups(self) -> list[tuple[str, Ints]]:
-        """Return groups of the topics shown, if documents give evidence of any.
+        """Return groups of the topics listed, if documents give evidence of any.
 
         Topics of most documents come last.
         """
-        order, is_common = self.shown, self.ranking.is_common
+        order, is_common = self.listed, self.ranking.is_common
         common = order[is_common[order]]
         last = []
         if 0 < len(common) < len(order):
@@ -616,10 +598,10 @@ def summary(
     """
     X, texts = texts_of(X, documents)
     account = Account(estimator, X, feature_names, n_components)
-    noun, shares, shown = account.noun, account.shares, account.shown
+    noun, shares, listed = account.noun, account.shares, account.listed
     width = max(map(len, account.facts))
     lines = wrapped(repr(account.model))
-    for heading, facts in account.facts_by_heading().items():
+    for heading, facts in account.sections.items():
         lines += ["", heading, *(f"{name:{width}}  {facts[name]}" for name in facts)]
     lines += ["", f"{noun:>5}   weight  terms"]
     terms = relevant_terms(estimator, account.names, n_terms)
@@ -630,8 +612,8 @@ def summary(
             lines += _topic(number, shares[k], terms[k], called)
             if (row := account.ranking.examples[k]) >= 0:
                 lines.append(_example(row, texts))
-    if (n_more := account.n_active - len(shown)) > 0:
-        more = shares[largest(shares, account.n_active)].sum() - shares[shown].sum()
+    if (n_more := account.n_active - len(listed)) > 0:
+        more = shares[largest(shares, account.n_active)].sum() - shares[listed].sum()
         more = f"{100 * more:.1f} % together"
         lines.append(f"and {counted(n_more, f'lighter {noun}')}, {more}")
     steps = next_steps(account)
