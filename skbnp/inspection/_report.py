@@ -253,8 +253,9 @@ class _Page(Account):
             what = f"{self.row}s, {self.noun}s as they are"
             if hasattr(self.model, "samples_"):
                 what = f"kept samples and {self.row}s"
-            text = f"Bars: mean share of a {self.row}, with its {CONFIDENCE:.0%} interval"
-            parts.append(paragraph(f"{text} by bootstrap over {what}."))
+            text = f"Bars: mean share of a {self.row}, and its interval of "
+            text += f"{CONFIDENCE:.0%} by bootstrap over {what}."
+            parts.append(paragraph(text))
         for title, rows in groups:
             head = escape(title.strip() or f"All {self.noun}s")
             content = "".join(cards[int(k)] for k in rows)
