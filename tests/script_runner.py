@@ -23,19 +23,9 @@ import scipy.sparse as sp
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 
+import skbnp
 from checks.corpora import topic_counts
-from skbnp import (
-    HDP,
-    DependentTrees,
-    GibbsDependentTrees,
-    GibbsHDP,
-    GibbsNestedCRP,
-    HierarchicalComponentAnalysis,
-    NestedCRP,
-    StickBreakingHDP,
-    datasets,
-    inspection,  # noqa: F401  for the scripts
-)
+from skbnp import datasets, inspection  # noqa: F401  for the scripts
 from skbnp.models.hdp import cross_fit
 from test_scripts import PACKAGES, PEERS
 
@@ -118,17 +108,9 @@ def main(folder, script, *arguments):
 
     common.RESULTS = folder / "results"
     common.RESULTS.mkdir(exist_ok=True)
-    for kind in (
-        HDP,
-        StickBreakingHDP,
-        GibbsHDP,
-        NestedCRP,
-        GibbsNestedCRP,
-        HierarchicalComponentAnalysis,
-        DependentTrees,
-        GibbsDependentTrees,
-    ):
-        shorten(kind)
+    for kind in (getattr(skbnp, name) for name in skbnp.__all__):
+        if hasattr(kind, "fit"):
+            shorten(kind)
     datasets.load_docstrings = load_few_docstrings
     datasets.make_hdp = make_small_hdp
     cross_fit.FEWEST_DOCS = 10_000  # one split judges

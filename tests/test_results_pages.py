@@ -97,15 +97,6 @@ def test_the_page_of_a_case_follows_from_its_text_and_its_rows(
     assert path.read_bytes() == old
 
 
-def test_options_give_axes_other_values_and_choose_among_joined_ones(sweep):
-    axes = {"seed": (0, 1), "size, start": ((10, 1), (10, 2), (20, 2))}
-    case = sweep.Case(axes=axes, documents=None, learn=None)
-    points = [tuple(point.values()) for point in case.points({})]
-    assert points == [(s, *pair) for s in (0, 1) for pair in axes["size, start"]]
-    chosen = case.points({"seed": [5], "start": [2], "size": [20, 30]})
-    assert [*chosen] == [{"seed": 5, "size": 20, "start": 2}]
-
-
 def test_rows_of_a_case_have_its_point_its_records_and_replace_stored_ones(
     sweep, tmp_path, monkeypatch
 ):

@@ -17,10 +17,10 @@ from skbnp import GibbsHDP
 ROOT = Path(__file__).parents[1]
 RUNNER = Path(__file__).parent / "script_runner.py"
 
+EXAMPLES = [path.relative_to(ROOT) for path in sorted(ROOT.glob("examples/**/*.py"))]
+#: The one of each day.
+FIRST = "plot_seed_words.py"
 #: Arguments of each script, or of each case of one.
-SCRIPTS = {
-    "examples/hdp/plot_seed_words.py": [],
-}
 WEEKLY = {
     "benchmarks/builds.py": ["--runs", "1"],
     "benchmarks/burstiness.py burstiness": ["--corpus", "jacm", "--seed", "0"],
@@ -64,12 +64,7 @@ WEEKLY = {
         *("--concentration", "20", "--flattest", "1", "--labels", "own", "--seed", "0"),
     ],
     "benchmarks/stream_nights.py": [
-        "--corpus",
-        "ap",
-        "--order",
-        "in order",
-        "--seed",
-        "0",
+        *("--corpus", "ap", "--order", "in order", "--seed", "0"),
     ],
     "benchmarks/stream_alerts.py stream_300_nights": [],
     "benchmarks/stream_alerts.py stream_alerts": [
@@ -110,28 +105,6 @@ WEEKLY = {
     ],
     "benchmarks/papers/wang2012.py": ["--runs", "1", "--sweeps", "5"],
 }
-LONG = {
-    "examples/components/plot_digit_tree.py": [],
-    "examples/epochs/plot_cluster.py": [],
-    "examples/epochs/plot_scipy_releases.py": [],
-    "examples/hdp/plot_classes.py": [],
-    "examples/hdp/plot_grid_search.py": [],
-    "examples/hdp/plot_lineage.py": [],
-    "examples/hdp/plot_merge_fits.py": [],
-    "examples/hdp/plot_mutation_counts.py": [],
-    "examples/hdp/plot_number_of_topics.py": [],
-    "examples/hdp/plot_saving.py": [],
-    "examples/hdp/plot_nightly_stream.py": [],
-    "examples/hdp/plot_stream.py": [],
-    "examples/hdp/plot_topic_groups.py": [],
-    "examples/hdp/plot_topic_shares.py": [],
-    "examples/hdp/plot_topic_traces.py": [],
-    "examples/hdp/plot_words_of_topics.py": [],
-    "examples/plot_quickstart.py": [],
-    "examples/quickstart.py": [],
-    "examples/trees/plot_docstring_tree.py": [],
-    "examples/trees/plot_which_hierarchy.py": [],
-}
 #: These need other packages with topic models.
 PACKAGES = ("gensim", "tomotopy")
 PEERS = {
@@ -164,13 +137,10 @@ SHARED = {
 }
 
 
-def test_every_script_is_known():
-    result = {
-        path.relative_to(ROOT).as_posix()
-        for folder in ("benchmarks", "examples")
-        for path in (ROOT / folder).rglob("*.py")
-    }
-    listed = {*SCRIPTS, *LONG, *WEEKLY, *PEERS, *ELSEWHERE, *SHARED}
+def test_every_benchmark_is_known():
+    paths = (ROOT / "benchmarks").rglob("*.py")
+    result = {path.relative_to(ROOT).as_posix() for path in paths}
+    listed = {*WEEKLY, *PEERS, *ELSEWHERE, *SHARED}
     assert result == {command.split(" ")[0] for command in listed}
 
 
@@ -193,25 +163,19 @@ def run(runner, script, arguments, folder):
     assert status == "0\n", (folder / "log.txt").read_text()[-2000:]
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_script_runs(script, runner, tmp_path):
-    run(runner, script, SCRIPTS[script], tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("script", LONG)
-def test_example_runs(script, runner, tmp_path):
-    run(runner, script, LONG[script], tmp_path)
-
-
-@pytest.mark.weekly
 @pytest.mark.parametrize(
     "script",
     [
-        *WEEKLY,
-        *(PEERS if HAS_PEERS else []),
+        pytest.param(one.as_posix(), marks=[pytest.mark.long] * (one.name != FIRST))
+        for one in EXAMPLES
     ],
 )
+def test_example_runs(script, runner, tmp_path):
+    run(runner, script, [], tmp_path)
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("script", [*WEEKLY, *(PEERS if HAS_PEERS else [])])
 def test_benchmark_runs(script, runner, tmp_path):
     run(runner, script, (WEEKLY | PEERS)[script], tmp_path)
 

@@ -19,15 +19,12 @@ from checks.estimators import (
     criterion,
     fresh,
     gives_proportions,
-    is_tree,
     is_variational,
     rows_of,
     still,
 )
 from checks.failures import fit_updates
 from checks.states import differences, learned
-from checks.test_failed_calls import check_usable
-from skbnp.estimators import SplitMerge
 
 #: Learned between passes, a step that is complete by itself.
 BETWEEN_PASSES = ".burstiness", ".word_discount_", ".word_concentration_"
@@ -120,32 +117,6 @@ def interrupt_every_line(estimator, n_jobs, *, method):
     return {"n_places": len(places), "found": result}
 
 
-def interrupt_moves(estimator, n_jobs):
-    """Ctrl-C at lines of moves, trials and the ends of passes; of many, every eighth.
-
-    Each is a complete step by itself, so there is no twin to compare with.
-    """
-    X, result = rows_of(estimator, topic_counts(24, 12)), []
-    moves = SplitMerge(prune_tokens=100.0)  # so that topics end
-    if getattr(estimator, "variational_family", "") == "mean_field":
-        is_online = estimator.learning_method == "online"
-        moves = SplitMerge.paper() if is_online else moves
-    n_passes = 3 if is_tree(estimator) else 10
-    estimator = fresh(estimator, split_merge=moves, n_jobs=n_jobs, max_iter=n_passes)
-    places = [p for p in list_lines(estimator, "fit", X, MOVING) if p[2] == 0]
-    places = places[::8] if len(places) > 60 else places
-    for place in places:
-        victim = fresh(estimator)
-        raised = run_until(place, lambda: victim.fit(X), MOVING)  # noqa: B023
-        try:
-            assert raised, "no KeyboardInterrupt"
-            check_usable(victim, X)
-            check_usable(victim.partial_fit(X), X)
-        except Exception as error:
-            result.append([*place, type(error).__name__, str(error)[:300]])
-    return {"n_places": len(places), "found": result}
-
-
 def again(estimator, method, X):
     """Return what the call begins from: a new estimator, or one amid a stream."""
     victim = fresh(estimator)
@@ -174,7 +145,6 @@ WATCHED = {
     ("engine.py", "incremental_update"),
     ("engine.py", "end_pass"),
     ("engine.py", "learn_priors"),
-    ("engine.py", "_recompute_sums"),
     ("posterior.py", "_recompute_sums"),
     ("posterior.py", "refresh"),
     ("local.py", "collect"),
@@ -185,34 +155,7 @@ WATCHED = {
 }
 
 
-#: And those in which moves change a model.
-MOVING = {
-    ("engine.py", "steps"),
-    ("engine.py", "learn_round"),
-    ("engine.py", "end_pass"),
-    ("structure.py", "end_pass"),
-    ("births.py", "end_round"),
-    ("births.py", "end_pass"),
-    ("births.py", "prune"),
-    ("posterior.py", "adopt"),
-    ("moves.py", "end_local_step"),
-    ("moves.py", "end_round"),
-    ("moves.py", "_merge"),
-    ("moves.py", "_split"),
-    ("moves.py", "split_topic"),
-    ("posterior.py", "apply"),
-    ("engine.py", "stochastic_update"),
-    ("local.py", "_updated"),
-    ("moves.py", "_grow"),
-    ("moves.py", "prepare"),
-    ("trials.py", "attempt"),
-    ("trials.py", "_rounds"),
-    ("trials.py", "make"),
-    ("trials.py", "adopt"),
-}
-
-
-def walk(on_line, call, watched=WATCHED):
+def walk(on_line, call):
     """Call with `on_line(file, line)` before each line of the watched functions."""
 
     names = {}  # of files, by their paths
@@ -227,7 +170,7 @@ def walk(on_line, call, watched=WATCHED):
         path = code.co_filename
         if path not in names:
             names[path] = Path(path).name
-        return local if (names[path], code.co_name) in watched else None
+        return local if (names[path], code.co_name) in WATCHED else None
 
     sys.settrace(trace)
     try:
@@ -236,7 +179,7 @@ def walk(on_line, call, watched=WATCHED):
         sys.settrace(None)
 
 
-def list_lines(estimator, method, X, watched=WATCHED):
+def list_lines(estimator, method, X):
     """List (file, line, how often before) of the first and the third visit of lines."""
     visits = {}
 
@@ -244,7 +187,7 @@ def list_lines(estimator, method, X, watched=WATCHED):
         visits[place] = visits.get(place, 0) + 1
 
     victim = again(estimator, method, X)
-    walk(note, lambda: getattr(victim, method)(X), watched)
+    walk(note, lambda: getattr(victim, method)(X))
     return [
         (*place, number)
         for place, total in visits.items()
@@ -261,7 +204,7 @@ def by_turns(places):
     return [visits[-(at % 2)] for at, visits in enumerate(lines.values())]
 
 
-def run_until(place, call, watched=WATCHED):
+def run_until(place, call):
     """Send SIGINT before the line; whether KeyboardInterrupt came out."""
     visits = [0]
 
@@ -272,7 +215,7 @@ def run_until(place, call, watched=WATCHED):
             visits[0] += 1
 
     try:
-        walk(strike, call, watched)
+        walk(strike, call)
     except KeyboardInterrupt:
         return True
     return False
@@ -283,7 +226,6 @@ SCENARIOS = {
     "lines-partial_fit": lambda e, n_jobs: interrupt_every_line(
         e, n_jobs, method="partial_fit"
     ),
-    "moves": interrupt_moves,
 }
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import pickle
 import re
-import warnings
 from functools import cache
 
 import numpy as np
@@ -10,11 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 import skbnp
 import skbnp.dask
@@ -269,44 +264,6 @@ def test_topics_of_other_fits_can_have_groups():
     X, names, *_ = planted()
     cure = HDP(init=without(), split_merge=False, random_state=0).fit(X, groups=names)
     assert cure.factor_weights_[1] > 0.5
-
-
-def routed(**request):
-    return clone(without()).set_fit_request(**request).set_score_request(**request)
-
-
-@pytest.mark.long
-def test_folds_of_groups_and_groups_of_documents_by_metadata_routing():
-    """`GroupKFold` and `HDP` may have the same labels, or each its own by an alias."""
-    X, names, *_ = planted()
-    authors = np.arange(N_DOCS) // 8
-    with config_context(enable_metadata_routing=True), warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        scores = cross_val_score(
-            routed(groups="tree"),
-            X,
-            params={"groups": authors, "tree": names},
-            cv=GroupKFold(3),
-        )
-        alone = cross_val_score(
-            routed(groups=False), X, params={"groups": authors}, cv=GroupKFold(3)
-        )
-        assert (scores > alone).all()
-        # All labels of a test fold are new: scores are those without groups.
-        with pytest.warns(UserWarning, match="GroupKFold tests on such documents"):
-            same = cross_val_score(
-                routed(groups=True), X, params={"groups": names}, cv=GroupKFold(2)
-            )
-        alone = cross_val_score(
-            routed(groups=False), X, params={"groups": names}, cv=GroupKFold(2)
-        )
-        assert_array_equal(same, alone)
-        pipeline = make_pipeline(
-            FunctionTransformer(accept_sparse=True),
-            routed(groups=True).set_transform_request(groups=True),
-        )
-        shares = pipeline.fit(X, groups=names).transform(X, groups=names)
-    assert_array_equal(shares, fitted().transform(X, groups=names))
 
 
 # Kinds of documents without labels ----------------------------------------------------

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 from numpy.testing import assert_allclose
 
+from checks.lineages import replay
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.posterior import Lineage, Merge, Remove, Split, apply
 from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
@@ -73,14 +74,8 @@ def check_invariants(posterior, mass):
     assert (dense >= 0.0).all()
     assert_allclose(dense.sum(axis=0), global_stats.topic_words.total, rtol=1e-12)
     assert (global_stats.entropy >= 0.0).all()
-    alive, ever = set(), set()
-    for entry in posterior.lineage:
-        assert set(entry.parents) <= alive
-        new = set(entry.children) - set(entry.parents)
-        assert ever.isdisjoint(new)
-        ever |= new
-        alive = (alive - set(entry.parents)) | set(entry.children)
-    assert alive == set(ids.tolist())
+    assert replay(posterior.lineage) == set(ids.tolist())
+    ever = [name for entry in posterior.lineage for name in entry.children]
     assert posterior.n_named == 1 + max(ever)
     assert np.isfinite(list(posterior.objective().values())).all()
 

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from checks.lineages import replay
 from checks.states import assert_same
 from reference import hdp_direct as reference
 from skbnp.components.word_topics import WordTopics
@@ -249,19 +250,6 @@ def test_no_visit_lowers_the_bound_whatever_the_order(case, seed):
 # Relations ----------------------------------------------------------------------------
 
 
-def check_lineage(posterior):
-    """Every id is given once; those that live are those of the posterior."""
-    alive, ever = set(), set()
-    for entry in posterior.lineage:
-        assert set(entry.parents) <= alive, entry
-        new = set(entry.children) - set(entry.parents)
-        assert ever.isdisjoint(new), entry
-        ever |= new
-        alive = (alive - set(entry.parents)) | set(entry.children)
-    assert alive == set(posterior.ids.tolist())
-    assert len(posterior.ids) == len(alive) == posterior.state.n_components
-
-
 def test_a_topic_that_was_born_merged_and_ended_leaves_a_consistent_log(seed):
     """In one trial: 3 and 4 are born, 4 joins 3, 3 ends."""
     one = learner(np.random.default_rng(seed), 3)
@@ -275,7 +263,7 @@ def test_a_topic_that_was_born_merged_and_ended_leaves_a_consistent_log(seed):
         Lineage(0, "prune", (3,), ()),
     ]
     posterior.adopt(candidate, discarding())
-    check_lineage(posterior)
+    assert replay(posterior.lineage) == set(posterior.ids.tolist()) == {0, 1, 2}
 
 
 # Memos --------------------------------------------------------------------------------

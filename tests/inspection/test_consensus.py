@@ -125,21 +125,6 @@ def test_concentration_of_documents_is_learned(start):
 # -- other models ----------------------------------------------------------------------
 
 
-@pytest.mark.long
-def test_consensus_of_variational_fits_and_of_other_models():
-    bars = make_bars(200, random_state=0)
-    fits = [HDP(random_state=seed).fit(bars.data) for seed in range(2)]
-    result = consensus_components(fits, bars.data[:10], n_draws=30)
-    assert result.n_components_ == 20
-    assert result.doc_topic_interval_.shape == (2, 10, 20)
-    ldas = [
-        LatentDirichletAllocation(3, random_state=seed).fit(bars.data[:60])
-        for seed in range(3)
-    ]
-    result = consensus_components(ldas, bars.data[:5], min_similarity=0.0, n_draws=9)
-    assert result.n_components_ == 3
-
-
 @each_class
 def test_equal_fits_of_every_estimator_are_their_consensus(name):
     X = make_hdp(80, n_features=24, n_components=4, random_state=0).data
