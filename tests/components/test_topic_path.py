@@ -24,20 +24,11 @@ def none_of(counts):
 
 
 @pytest.mark.parametrize("n_known", [0, 3])
-@pytest.mark.parametrize("n_topics", [2, 7, 16])
-def test_all_pairs_of_few_topics_are_compared(n_topics, n_known, seed):
+@pytest.mark.parametrize("n_topics", [2, 7, 16, 26])
+def test_the_path_is_that_of_the_twin(n_topics, n_known, seed):
+    """All pairs of few topics are compared, and of many the nearest."""
     counts = table(n_topics, 12, seed)
     is_known = np.arange(n_topics) < min(n_known, n_topics)
-    path = merge_path(counts, is_known)
-    expected = slow.path(counts, is_known)
-    assert path.pairs.tolist() == [list(step[:2]) for step in expected]
-    assert_allclose(path.losses, [step[2] for step in expected], atol=1e-8)
-
-
-@pytest.mark.parametrize("n_known", [0, 3])
-def test_the_path_of_many_topics_is_that_of_the_twin(n_known, seed):
-    counts = table(40, 12, seed)
-    is_known = np.arange(40) < n_known
     path = merge_path(counts, is_known)
     expected = slow.path(counts, is_known)
     assert path.pairs.tolist() == [list(step[:2]) for step in expected]

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 from checks.estimators import FIRST, fresh, takes_counts_only
 from checks.long import daily
-from skbnp import HDP, DependentTrees, StickBreakingHDP
+from skbnp import HDP, StickBreakingHDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.inspection import to_lda, to_pyldavis
 from skbnp.metrics import document_completion_score
@@ -87,13 +87,6 @@ def test_one_topic_cannot_be_placed_by_distances():
     model = HDP(1, split_merge=False, random_state=0).fit(X)
     with pytest.raises(ValueError, match="two topics in use or more, got 1"):
         to_pyldavis(model, X)
-
-
-def test_directions_are_no_topics_of_words():
-    trees = DependentTrees(random_state=0, max_iter=3).fit(X.toarray())
-    for function in (to_lda, lambda model: to_pyldavis(model, X)):
-        with pytest.raises(TypeError, match="DependentTrees has directions"):
-            function(trees)
 
 
 @pytest.mark.parametrize("name", daily(3, OF_COUNTS))

@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 
 from checks.estimators import FIRST, fresh, rows_of
 from checks.long import daily
-from skbnp import HDP, DependentTrees, HierarchicalComponentAnalysis
+from skbnp import HDP, DependentTrees
 from skbnp.datasets import make_hdp
 from skbnp.inspection import top_terms, word_intrusion
 
@@ -57,13 +57,6 @@ def test_the_seed_names_the_sets():
     phi = DRAWN.topic_word_distr
     assert word_intrusion(phi, random_state=3) == word_intrusion(phi, random_state=3)
     assert word_intrusion(phi, random_state=3) != word_intrusion(phi, random_state=4)
-
-
-def test_components_with_signs_have_no_intruders():
-    rows = np.random.default_rng(0).normal(size=(60, 5))
-    analysis = HierarchicalComponentAnalysis(random_state=0, max_iter=3).fit(rows)
-    with pytest.raises(TypeError, match="have signs"):
-        word_intrusion(analysis)
 
 
 # -- relevance -------------------------------------------------------------------------

@@ -63,10 +63,14 @@ def test_words_without_a_row_count_as_words_that_hold_nothing(seed):
     ],
     ids=["drop", "merge", "decay", "apply_scale", "add"],
 )
-@pytest.mark.parametrize("frozen", [True, False])
-def test_changes_leave_copies_alone(change, frozen):
+@pytest.mark.parametrize("how", ["frozen", "copy", "pickled", "pickled together"])
+def test_changes_leave_copies_alone(change, how):
     seen, whole = both(0)
-    copy = seen.frozen() if frozen else pickle.loads(pickle.dumps(seen))
+    if how.startswith("pickled"):
+        copy = seen.copy() if how.endswith("together") else seen
+        seen, copy = pickle.loads(pickle.dumps([seen, copy.copy()]))
+    else:
+        copy = getattr(seen, how)()
     change(seen)
     assert_allclose(copy.dense(), whole.dense(), rtol=1e-13)
     change(whole)

@@ -14,7 +14,14 @@ from reference.ncrp_topics import sticks_term
 from skbnp.components.tree_sticks import log_stub_priors, stick_parameters
 from skbnp.inference.executor import Executor
 from skbnp.models.hca import local
-from skbnp.models.hca.local import log_density, sums, update_local
+from skbnp.models.hca import state as frames
+from skbnp.models.hca.local import (
+    PRUNE,
+    coordinates,
+    log_density,
+    sums,
+    update_local,
+)
 from skbnp.models.hca.model import (
     Model,
     convert,
@@ -388,6 +395,64 @@ def test_density_of_new_rows_is_a_mixture_of_gaussians(seed):
         weights.append(weight)
     assert_allclose(sum(weights), 1.0, rtol=1e-12)
     assert_allclose(result, logsumexp(logs, axis=0), rtol=1e-10)
+
+
+# Memos and blocks ---------------------------------------------------------------------
+
+
+def assert_stats_equal(one, other, rtol=1e-9):
+    for name in Stats.__slots__:
+        held = getattr(other, name)
+        near = {"rtol": rtol, "atol": rtol * max(np.abs(held).max(), 1e-300)}
+        assert_allclose(getattr(one, name), held, **near, err_msg=name)
+
+
+def test_exchange_of_memos_keeps_totals(seed):
+    """Totals less what rows said, and what they say now, are those of a fresh visit."""
+    rng = np.random.default_rng(seed)
+    state, other, X = random_state(rng), random_state(rng), data(rng, 50)
+    memo, global_stats = say(MODEL, state, X)
+    chosen = np.arange(10, 30)
+    stats = sums(memo.take(chosen), X[chosen], TREE, FRAME, SERIAL)
+    fresh, now = say(MODEL, other, X[chosen])
+    global_stats = global_stats.plus(stats, -1.0).plus(now)
+    memo = memo.replaced(chosen, fresh)
+    assert_stats_equal(global_stats, sums(memo, X, TREE, FRAME, SERIAL))
+
+
+def test_stubs_that_cannot_matter_are_left_out(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    state, X = random_state(rng), 5.0 * data(rng, 50)
+    full, all_stats = say(MODEL, state, X)
+    monkeypatch.setattr(local, "PRUNE", PRUNE)
+    memo, stats = say(MODEL, state, X)
+    assert len(memo.stubs) < len(full.stubs) == len(X) * len(TREE)
+    assert_allclose(np.add.reduceat(memo.shares, memo.limits[:-1]), 1.0, rtol=1e-12)
+    assert_stats_equal(stats, all_stats, rtol=1e-7)
+    assert (memo.bounds <= full.bounds + 1e-12).all()
+
+
+def test_blocks_say_what_all_rows_say(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    state, X = random_state(rng), data(rng, 50)
+    _, whole = say(MODEL, state, X)
+    monkeypatch.setattr(frames, "BLOCK", 7)
+    _, parts = say(MODEL, state, X)
+    assert_stats_equal(parts, whole)
+
+
+def test_coordinates_are_least_squares_on_the_best_path(seed):
+    rng = np.random.default_rng(seed)
+    state, X = random_state(rng), data(rng, 50)
+    memo, _ = say(MODEL, state, X)
+    given = paths(MODEL, state)
+    best, result = coordinates(given, memo, X, TREE, FRAME, SERIAL)
+    for row, stub, own in zip(X, best, result, strict=True):
+        path = TREE.positions(TREE.path_to(int(TREE.ids[stub])))
+        rest = FRAME.enter(row) - state.mean
+        fit = np.linalg.lstsq(state.loadings[path].T, rest, rcond=None)[0]
+        assert_allclose(own[: len(path)], fit, rtol=1e-7)
+        assert (own[len(path) :] == 0.0).all()
 
 
 # Statistics ---------------------------------------------------------------------------
