@@ -57,10 +57,7 @@ from skbnp.inference.monitor import (
 )
 from skbnp.inference.posterior import (
     Lineage,
-    Merge,
     Posterior,
-    Remove,
-    apply,
     per_token,
 )
 from skbnp.inference.protocols import (
@@ -896,10 +893,10 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
 
     def _merge(self, pairs: Sequence[tuple[int, int]]) -> None:
         for pair in pairs:
-            apply(Merge([pair]), self._posterior)
+            self._posterior.merge([pair])
 
     def _drop(self, ids: list[int]) -> None:
-        apply(Remove(ids), self._posterior)
+        self._posterior.remove(ids)
 
     def _publish_edits(self) -> None:
         model = self._posterior.model

@@ -18,7 +18,7 @@ from skbnp.components.word_topics import Weighting
 from skbnp.inference import protocols
 from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.posterior import Merge, Posterior, apply
+from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import (
     LocalResult,
     Part,
@@ -137,7 +137,7 @@ class Learner(
         n_logged = len(self.posterior.lineage)
         exchanged = self.posterior.give_known_priors()
         if exchanged and self.moves.joins_known and not self.cache.holds_corpus:
-            apply(Merge(exchanged), self.posterior)
+            self.posterior.merge(exchanged)
         has_stayed = self.moves.end_pass(self, monitor) and not exchanged
         monitor.recount(self.posterior, n_logged)
         return is_exact and has_stayed

@@ -182,6 +182,51 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         self.lineage = [*self.lineage, entry]
         return pairs
 
+    def merge(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Merge disjoint pairs of ids (source, target), in place.
+
+        Targets take the statistics of sources.
+        """
+        columns = self.columns
+        at = [(columns[source], columns[target]) for source, target in pairs]
+        left = remaining(len(self.ids), [source for source, _ in at])
+        log = [("merge", (target, source), (target,)) for source, target in pairs]
+        self._edit("merge", at, ids=self.ids[left], log=log)
+
+    def remove(self, ids: Sequence[int]) -> None:
+        """End components, in place; those not represented take their weight."""
+        gone = [self.columns[name] for name in ids]
+        left = remaining(len(self.ids), gone)
+        log = [("prune", (name,), ()) for name in ids]
+        self._edit("remove", gone, ids=self.ids[left], log=log)
+
+    def split(self, name: int, halves: Array, shares: Sequence[float] | Array) -> None:
+        """Split a component in two, in place: one keeps id and column, one is new.
+
+        `halves` are words that have been seen, (2, n_words), and `shares` (2,).
+        """
+        child, column = self.n_named, self.columns[name]
+        log = [("split", (name,), (name, child))]
+        ids = np.append(self.ids, child)
+        self._edit("split", column, halves, shares, ids=ids, log=log)
+
+    def add(self, words: Array, shares: Array) -> None:
+        """Add components with shares of all totals, in place; others keep the rest.
+
+        `words`, (n, n_words), are of words that have been seen, and sum to one.
+        """
+        born = self.n_named + np.arange(len(words))
+        log = [("birth", (), (name,)) for name in born.tolist()]
+        self._edit("add", words, shares, ids=np.append(self.ids, born), log=log)
+
+    @commit()  # words change in place
+    def _edit(self, name: str, *given: Any, ids: Ints, log: Sequence[tuple]) -> None:
+        """Change state, totals, ids and log in one commit, by a method of the model."""
+        change = getattr(self.model, name)
+        self.state, self.global_stats = change(self.state, self.global_stats, *given)
+        entries = [Lineage(self.n_steps, *entry) for entry in log]
+        self.ids, self.lineage = ids, [*self.lineage, *entries]
+
     def rename(self, names: Ints) -> None:
         """Replace each id n by `names[n]`, in the lineage too, in place."""
         self.ids, self.lineage = names[self.ids], renamed(self.lineage, names)
@@ -202,76 +247,6 @@ def per_token(terms: dict[str, float], n_tokens: float) -> dict[str, float]:
     if n_tokens == 0:
         return dict.fromkeys(terms, 0.0)
     return {name: float(value / n_tokens) for name, value in terms.items()}
-
-
-# -- edits ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """Merge disjoint pairs (source, target): targets take the statistics of sources."""
-
-    pairs: Sequence[tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    """End components; their weight goes to the unrepresented components."""
-
-    ids: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Split a component in two: one keeps its id and column, the child is new."""
-
-    id: int
-    child: int
-    halves: Array  # (2, n_words) of the words that have been seen
-    shares: Array  # (2,)
-
-
-@dataclass(frozen=True, slots=True)
-class Birth:
-    """Add components with a share of all totals; the others keep the remainder."""
-
-    ids: Sequence[int]  # new ones
-    words: Array  # (n, n_words) that sum to one, of words that are seen
-    shares: Array  # (n,)
-
-
-Edit = Birth | Merge | Remove | Split
-
-
-@commit()  # words change in place
-def apply(edit: Edit, posterior: Posterior) -> None:
-    """Apply an edit to state, totals, ids and log in place, in one commit."""
-    columns, ids, model = posterior.columns, posterior.ids, posterior.model
-    state, global_stats = posterior.state, posterior.global_stats
-    entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
-    if isinstance(edit, Split):
-        state, global_stats = model.split(
-            state, global_stats, columns[edit.id], edit.halves, edit.shares
-        )
-        ids = np.append(ids, edit.child)
-        entries = [("split", (edit.id,), (edit.id, edit.child))]
-    elif isinstance(edit, Birth):
-        state, global_stats = model.add(state, global_stats, edit.words, edit.shares)
-        ids = np.append(ids, edit.ids)
-        entries = [("birth", (), (name,)) for name in edit.ids]
-    elif isinstance(edit, Merge):
-        pairs = [(columns[source], columns[target]) for source, target in edit.pairs]
-        state, global_stats = model.merge(state, global_stats, pairs)
-        ids = ids[remaining(len(ids), [source for source, _ in pairs])]
-        entries = [("merge", (t, s), (t,)) for s, t in edit.pairs]
-    else:
-        gone = [columns[name] for name in edit.ids]
-        state, global_stats = model.remove(state, global_stats, gone)
-        ids = ids[remaining(len(ids), gone)]
-        entries = [("prune", (name,), ()) for name in edit.ids]
-    posterior.state, posterior.global_stats, posterior.ids = state, global_stats, ids
-    log = [Lineage(posterior.n_steps, *entry) for entry in entries]
-    posterior.lineage = [*posterior.lineage, *log]
 
 
 def sparing(ending: Flags, mass: Array) -> Flags:

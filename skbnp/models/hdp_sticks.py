@@ -55,7 +55,6 @@ from skbnp.distributions import log_weights, mean_weights
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.posterior import Merge, apply
 from skbnp.inference.protocols import Collected, LocalStop, Moves, StepInput
 from skbnp.kernels._special import log, log_gamma
 from skbnp.kernels._tables import infer_tables, table_sums
@@ -592,9 +591,9 @@ class BoundMerges(Moves[Learner]):
         columns = np.empty(len(names), dtype=np.intp)
         columns[order] = np.arange(len(order))
         columns[sources] = columns[targets]
-        merge = Merge([(int(names[one]), int(names[other])) for one, other in chosen])
+        merged = [(int(names[one]), int(names[other])) for one, other in chosen]
         with commit():
-            apply(merge, posterior)
+            posterior.merge(merged)
             learner.cache.documents.change(lambda one: one.with_columns(columns))
         return False
 

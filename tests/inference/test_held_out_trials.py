@@ -18,7 +18,6 @@ from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.engine import completed
-from skbnp.inference.posterior import Merge, apply
 from skbnp.models.hdp import births as held_out_moves
 from skbnp.models.hdp import held_out, held_out_trials
 from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, compare, suit_prior
@@ -509,7 +508,7 @@ def test_without_births_topics_only_end(bars):
 
 def merge_two(posterior, result, budget, limit, least):
     """Reduce by one topic."""
-    apply(Merge([tuple(posterior.ids[:2].tolist())]), posterior)
+    posterior.merge([tuple(posterior.ids[:2].tolist())])
     return 1
 
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.posterior import Birth, Merge, Posterior, Remove, apply, sparing
+from skbnp.inference.posterior import Posterior, sparing
 from skbnp.inference.protocols import (
     Collected,
     Corpus,
@@ -174,8 +174,7 @@ def add_topics(posterior: HDPPosterior, topics: sp.csr_array, shares: Array) -> 
     """
     columns = topics[:, posterior.global_stats.topic_words.seen.words].toarray()
     columns /= columns.sum(axis=1, keepdims=True)
-    names = range(posterior.n_named, posterior.n_named + len(columns))
-    apply(Birth(list(names), columns, shares), posterior)
+    posterior.add(columns, shares)
 
 
 def add_document_births(
@@ -340,9 +339,9 @@ def reduce(
     merges = [(ids[r.source], ids[r.target]) for r in chosen if r.target is not None]
     ends = [ids[r.source] for r in chosen if r.target is None]
     if merges:
-        apply(Merge(merges), posterior)
+        posterior.merge(merges)
     if ends:
-        apply(Remove(ends), posterior)
+        posterior.remove(ends)
     return len(chosen)
 
 
@@ -369,7 +368,7 @@ def join_topics_of_one_document(
         target = max(columns, key=lambda column: words.total[column])
         merges += [(names[n], names[target]) for n in columns if n != target]
     for merge in merges:
-        apply(Merge([merge]), posterior)
+        posterior.merge([merge])
     return len(merges)
 
 
@@ -382,7 +381,7 @@ def merge_all(posterior: HDPPosterior) -> int:
     target = names[int(np.argmax(words.total[~words.is_known]))]
     sources = [name for name in names if name != target]
     for source in sources:
-        apply(Merge([(source, target)]), posterior)
+        posterior.merge([(source, target)])
     return len(sources)
 
 
@@ -429,7 +428,7 @@ def prune(learner: Learner, ending: Flags) -> int:
     if columns:
         if cache.holds_corpus:
             cache.drop(columns)
-        apply(Remove(posterior.ids[columns].tolist()), posterior)
+        posterior.remove(posterior.ids[columns].tolist())
     return len(columns)
 
 

@@ -17,7 +17,6 @@ from scipy.special import expit, gammaln, psi, xlogy
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.distributions import log_growth
 from skbnp.inference.engine import Learner
-from skbnp.inference.posterior import Merge, Split, apply
 from skbnp.inference.protocols import Collected, LocalResults, Moves, Round
 from skbnp.kernels._moves import compare_merges
 from skbnp.kernels._special import log_gamma
@@ -428,7 +427,7 @@ class PrintedMoves(Moves):
             return result
         places = pairs[chosen, ::-1].tolist()  # the second joins the first
         names = [tuple(posterior.ids[place].tolist()) for place in places]
-        apply(Merge(names), posterior)
+        posterior.merge(names)
         for source, target in names:
             self._columns[target] += self._columns.pop(source)
         memo = Memo(result.stats, result.doc_topic, result.n_tokens)
@@ -477,7 +476,7 @@ def split_topic(
     children = fit_children(parent, children, eta)
     if not gain(parent, children, eta) > 0.0:
         return False
-    apply(Split(name, posterior.n_named, children.topics, children.shares), posterior)
+    posterior.split(name, children.topics, children.shares)
     return True
 
 
