@@ -9,7 +9,7 @@ dataclass; only the (component, word) field differs: `WordRows` of documents,
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, fields, replace
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,48 +66,40 @@ class WordStats(Generic[WordsT]):
         columns = {name: change(getattr(self, name)) for name in self.columns}
         return replace(self, **columns)
 
+    @property
+    def sums(self) -> dict[str, Any]:
+        """All fields but the words, by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self)[1:]}
+
     def plus(self, other: Self) -> Self:
         """Return the statistics of the documents of both."""
-        sums = {}
-        for item in fields(self):
-            first, second = getattr(self, item.name), getattr(other, item.name)
-            is_rows = isinstance(first, WordRows)
-            sums[item.name] = first.plus(second) if is_rows else first + second
-        return type(self)(**sums)
+        rows: Any = self.topic_words
+        words, more = rows.plus(other.topic_words), other.sums
+        sums = {name: value + more[name] for name, value in self.sums.items()}
+        return replace(self, topic_words=words, **sums)
 
+    def decay(self, keep: float) -> None:
+        """Multiply totals by a number, in place."""
+        words: Any = self.topic_words
+        words.decay(keep)
+        for name, value in self.sums.items():
+            setattr(self, name, keep * value)
 
-def incremental_update(global_stats: Record, old: Record, new: Record) -> None:
-    """Set totals to totals - old + new, in place, field by field."""
-    for item in fields(global_stats):
-        stored = getattr(global_stats, item.name)
-        out, into = getattr(old, item.name), getattr(new, item.name)
-        if isinstance(stored, WordTopics):
-            stored.incremental_update(out, into)
-        else:
-            setattr(global_stats, item.name, stored - out + into)
+    def add(self, fresh: "WordStats", gain: float) -> None:
+        """Add `gain` times the statistics of documents to totals, in place."""
+        words: Any = self.topic_words
+        words.add(fresh.topic_words, gain)
+        more = fresh.sums
+        for name, value in self.sums.items():
+            setattr(self, name, value + gain * more[name])
 
-
-def stochastic_update(
-    global_stats: Record, fresh: Record, *, keep: float, gain: float
-) -> None:
-    """Set totals to keep * totals + gain * fresh, in place, field by field."""
-    for item in fields(global_stats):
-        old, new = getattr(global_stats, item.name), getattr(fresh, item.name)
-        if isinstance(old, WordTopics):
-            old.decay(keep)
-            old.add(new, gain)
-        else:
-            setattr(global_stats, item.name, keep * old + gain * new)
-
-
-def multiply(global_stats: Record, factor: float) -> None:
-    """Multiply totals by a positive number, in place, field by field."""
-    for item in fields(global_stats):
-        value = getattr(global_stats, item.name)
-        if isinstance(value, WordTopics):
-            value.decay(factor)
-        else:
-            setattr(global_stats, item.name, factor * value)
+    def exchange(self, old: "WordStats", new: "WordStats") -> None:
+        """Subtract old statistics of documents from totals, and add new ones."""
+        words: Any = self.topic_words
+        words.incremental_update(old.topic_words, new.topic_words)
+        out, into = old.sums, new.sums
+        for name, value in self.sums.items():
+            setattr(self, name, value - out[name] + into[name])
 
 
 # Trees: arrays that are re-indexed when the tree changes ------------------------------

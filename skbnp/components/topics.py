@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
 from skbnp.components.known_topics import SMALLEST_SHARE
-from skbnp.components.statistics import (
-    State,
-    WordStats,
-    incremental_update,
-    stochastic_update,
-)
+from skbnp.components.statistics import State, WordStats
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.distributions import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
@@ -168,14 +163,15 @@ class WordTopicModel(Generic[StateT, StatsT]):
         Eqs. (6) and (7) of Bryant and Sudderth (2012). Totals change in place.
         """
         optimum = self.update(state, stats, scale)
-        stochastic_update(global_stats, stats, keep=1.0 - step, gain=step * scale)
+        global_stats.decay(1.0 - step)
+        global_stats.add(stats, step * scale)
         return self.blend(state, optimum, step), global_stats
 
     def incremental_update(
         self, state: StateT, global_stats: StatsT, old: StatsT, new: StatsT
     ) -> tuple[StateT, StatsT]:
         """Subtract old statistics from totals and add new ones, in place."""
-        incremental_update(global_stats, old, new)
+        global_stats.exchange(old, new)
         return self.update(state, global_stats), global_stats
 
     def learn_priors(self, state: StateT, global_stats: StatsT) -> tuple[Self, StateT]:

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.components.statistics import multiply
 from skbnp.components.word_topics import SeenWords
 from skbnp.estimators._base import NUMBER
 from skbnp.estimators._cautions import (
@@ -1116,7 +1115,7 @@ class HDP(VariationalTopicModel):
             posterior, Corpus(rows), n_topics - n_known, rng, n_known, 1.0, DOC_SHARE
         )
         scale = self.total_samples or n_docs
-        multiply(begun.global_stats, scale / rows.shape[0])
+        begun.global_stats.decay(scale / rows.shape[0])
         ids = np.arange(n_topics)
         ids[:n_known] = posterior.ids[:n_known]
         with commit():

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
@@ -242,15 +242,12 @@ def _merge_posteriors(
         share /= tokens.sum()
         weights[place] += share * posterior.state.topic_weights
         weights[-1] += share * posterior.state.weights[-1]
-        for item in fields(posterior.global_stats):
-            if item.name == "topic_words":
-                continue
-            value = getattr(posterior.global_stats, item.name)
-            if item.name in posterior.global_stats.columns:
+        for name, value in posterior.global_stats.sums.items():
+            if name in posterior.global_stats.columns:
                 spread = np.zeros(n_topics)
                 spread[place] = value
                 value = spread
-            sums[item.name] = sums.get(item.name, 0.0) + value
+            sums[name] = sums.get(name, 0.0) + value
     model, first = merged._make_model(), posteriors[0]
     state = replace(
         first.state,

@@ -28,7 +28,7 @@ References
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Annotated, ClassVar
 
@@ -325,8 +325,8 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         before = global_stats.topic_words.tokens.sum()
         global_stats.topic_words.drop(gone)
         share = global_stats.topic_words.tokens.sum() / before if before > 0.0 else 1.0
-        sums = {item.name for item in fields(StickStats)} - {"topic_words", "tables"}
-        scaled = {name: share * getattr(global_stats, name) for name in sums}
+        scaled = {name: share * value for name, value in global_stats.sums.items()}
+        scaled["tables"] = global_stats.tables
         global_stats = replace(global_stats, **scaled)
         return _columns(state, global_stats, remaining(state.n_components, gone))
 

@@ -144,13 +144,16 @@ WATCHED = {
     ("engine.py", "blend"),
     ("engine.py", "incremental_update"),
     ("engine.py", "end_pass"),
+    ("posterior.py", "end_pass"),
+    ("posterior.py", "stochastic_update"),
     ("engine.py", "learn_priors"),
     ("posterior.py", "_recompute_sums"),
     ("posterior.py", "refresh"),
     ("local.py", "collect"),
     ("monitor.py", "record"),
     ("monitor.py", "end_pass"),
-    ("statistics.py", "stochastic_update"),
+    ("statistics.py", "decay"),
+    ("statistics.py", "add"),
     ("protocols.py", "one_pass"),
 }
 

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import betaln, gammaln, logsumexp, psi, xlogy
 
 from reference import hdp_sticks as reference
-from skbnp.components.statistics import stochastic_update
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.engine import DocumentStarts, Learner, RunningAverage
 from skbnp.inference.executor import Executor
@@ -118,7 +117,8 @@ def fitted_global_stats(posterior, result):
     global_stats = posterior.model.start(
         posterior.state, posterior.global_stats.topic_words
     )
-    stochastic_update(global_stats, result.stats, keep=0.0, gain=1.0)
+    global_stats.decay(0.0)
+    global_stats.add(result.stats, 1.0)
     return global_stats, posterior.model.update(posterior.state, global_stats)
 
 
@@ -280,7 +280,8 @@ def test_natural_gradients_are_fisher_inverse_times_gradient(seed):
     by_u = gradient(lambda x: bound(lam, x, v), u)
     by_v = gradient(lambda x: bound(lam, u, x), v)
     new = model.blend(state, model.update(state, stats, scale), step)
-    stochastic_update(posterior.global_stats, stats, keep=1.0 - step, gain=step * scale)
+    posterior.global_stats.decay(1.0 - step)
+    posterior.global_stats.add(stats, step * scale)
     new_lam = eta + posterior.global_stats.topic_words.dense().T
     for row in range(len(lam)):
         expected = step * np.linalg.solve(fisher(lam[row]), by_topics[row])

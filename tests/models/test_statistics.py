@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.special import gammaln, psi
 
 from skbnp.components import word_topics
-from skbnp.components.statistics import incremental_update, stochastic_update
+from skbnp.components.statistics import WordStats
 from skbnp.components.word_topics import (
     SMALLEST_SCALE,
     Weighting,
@@ -132,8 +132,7 @@ def test_marginal_gain_equals_brute_force(prior, seed):
 
 
 @dataclass(slots=True)
-class Stats:
-    topic_words: Any = None
+class Stats(WordStats):
     tables: Any = None
     n_tokens: float = 0.0
 
@@ -151,7 +150,8 @@ def test_absorbing_is_the_same_formula_for_every_field(seed):
     for t in range(1, 501):
         keep, gain = 1 - t**-0.6, 3.0 * rng.random()
         fresh = random_stats(rng, random_rows(rng))
-        stochastic_update(global_stats, fresh, keep=keep, gain=gain)
+        global_stats.decay(keep)
+        global_stats.add(fresh, gain)
         words.decay(keep)
         words.add(fresh.topic_words, gain)
         tables = keep * tables + gain * fresh.tables
@@ -180,14 +180,14 @@ def test_exchanging_keeps_the_sum_of_all_batches(seed):
     memos = [random_memo(rng, part) for part in words]
     global_stats = Stats(WordTopics(np.zeros((N_WORDS, N_TOPICS))), 0.0, 0.0)
     for memo in memos:
-        stochastic_update(global_stats, memo, keep=1.0, gain=1.0)
+        global_stats.add(memo, 1.0)
     global_stats.topic_words.decay(0.5)
     global_stats.topic_words.decay(2.0)  # a scale of its own
     for _ in range(300):
         index = rng.integers(4)
         fresh = random_memo(rng, words[index])
         old = memos[index]
-        incremental_update(global_stats, old, fresh)
+        global_stats.exchange(old, fresh)
         memos[index] = fresh
         dense = np.zeros((N_WORDS, N_TOPICS))
         for memo in memos:

@@ -1,7 +1,7 @@
 """The posterior of an HDP with the records of its trials between updates."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Annotated, Any
 
@@ -102,11 +102,7 @@ def refreshed(
 
 def _with_sums(global_stats: Any, parts: list[WordStats], words: WordTopics) -> Any:
     """Return totals of given words, all other statistics summed over parts."""
-    sums = {
-        item.name: sum(getattr(stats, item.name) for stats in parts)
-        for item in fields(global_stats)
-        if item.name != "topic_words"
-    }
+    sums = {name: sum(part.sums[name] for part in parts) for name in global_stats.sums}
     return replace(global_stats, topic_words=words, **sums)
 
 

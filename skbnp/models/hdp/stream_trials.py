@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.components.statistics import multiply
 from skbnp.inference.engine import RunningAverage, Steps
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.monitor import Monitor, discarding
@@ -83,7 +82,7 @@ class StreamTrials(HeldOutTrials):
         documents = learner.cache.documents
         if hasattr(documents, "spread"):
             documents = documents.spread(np.arange(n_before), corpus.n_docs)
-        multiply(posterior.global_stats, corpus.n_docs / n_before)
+        posterior.global_stats.decay(corpus.n_docs / n_before)
         schedule = learner.schedule
         assert isinstance(schedule, OnlineSchedule)
         learner.schedule = replace(
@@ -121,7 +120,7 @@ class StreamTrials(HeldOutTrials):
         result = self.held_out.predict(posterior, start.executor)
         n_tokens = posterior.global_stats.topic_words.tokens.sum()
         scale = self.held_out.train.n_tokens / max(n_tokens, 1e-300)
-        multiply(posterior.global_stats, scale)
+        posterior.global_stats.decay(scale)
         start.n_passes = length
         self._record(start, result)
         start.logs[(length + 1) // 2] = start.logs[length]
@@ -308,7 +307,7 @@ def share(
     """
     result, reservoir = trials.posterior, posterior.reservoir
     assert reservoir is not None
-    multiply(result.global_stats, n_docs / trials.model.learner.corpus.n_docs)
+    result.global_stats.decay(n_docs / trials.model.learner.corpus.n_docs)
     result.global_stats.topic_words.trim()
     n_words = posterior.global_stats.topic_words.shape[0]
     if n_words > result.global_stats.topic_words.shape[0]:  # new terms came meanwhile
