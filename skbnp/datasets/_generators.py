@@ -23,17 +23,13 @@ from skbnp.utils.validation import POSITIVE, Interval, at_least, validate_params
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 #: What parameters may be.
 _KINDS = {
-    POSITIVE: ("n_samples", "n_epochs", "n_features", "side", "n_words"),
-    _POSITIVE: (
-        *("doc_topic_prior", "topic_word_prior", "corpus_concentration"),
-        *("doc_concentration", "loading_std", "noise_std"),
-    ),
-    at_least(0, Real): (
-        *("concentration", "prior_concentration", "parent_weight", "past_weight"),
-    ),
+    POSITIVE: "n_samples n_epochs n_features side n_words",
+    _POSITIVE: "doc_topic_prior topic_word_prior corpus_concentration "
+    "doc_concentration loading_std noise_std",
+    at_least(0, Real): "concentration prior_concentration parent_weight past_weight",
 }
 _PARAMETERS: dict[str, list] = {
-    **{name: [kind] for kind, names in _KINDS.items() for name in names},
+    **{name: [kind] for kind, names in _KINDS.items() for name in names.split()},
     "n_components": [POSITIVE, None],
     "branching": ["array-like"],
     "level_prior": [_POSITIVE, "array-like"],
@@ -42,24 +38,6 @@ _PARAMETERS: dict[str, list] = {
 }
 
 _NO_WORDS = np.empty(0, dtype=np.int64)
-
-_BARS = """\
-{n_samples} documents of {n_words} words over the {n_features} cells of a square grid.
-The {n_topics} topics are its rows and its columns, each uniform on its cells."""
-
-_HDP = """\
-{n_samples} documents over {n_features} words, drawn from a topic model with {n_topics}
-topics: the hierarchical Dirichlet process."""
-
-_TREE = """\
-{n_samples} documents of {n_words} words over {n_features} words, drawn from a tree of
-topics with {n_nodes} nodes, {n_leaves} of them leaves. A document mixes the topics on
-the path from the root to its leaf."""
-
-_SUBSPACES = """\
-{n_samples} rows of {n_features} features, drawn from a tree of directions with
-{n_nodes} nodes, {n_leaves} of them leaves. A row lies in the space of the directions on
-the path from the root to its leaf, but for noise of standard deviation {noise_std}."""
 
 
 @validate_params(_PARAMETERS, prefer_skip_nested_validation=True)
@@ -159,9 +137,9 @@ def make_bars(
         topic_word_distr=topic_word,
         doc_topic_distr=doc_topic,
         feature_names=[f"row{w // side}_col{w % side}" for w in range(side**2)],
-        DESCR=_BARS.format(
-            n_samples=n_samples, n_words=n_words, n_features=side**2, n_topics=2 * side
-        ),
+        DESCR=f"{n_samples} documents of {n_words} words over the {side**2} cells of a "
+        f"square grid.\nThe {2 * side} topics are its rows and its columns, each "
+        "uniform on its cells.",
     )
 
 
@@ -296,9 +274,8 @@ def make_hdp(
         doc_topic_distr=doc_topic[:, :-1][:, used],
         doc_topic_counts=counts[:, used],
         feature_names=[f"word{w}" for w in range(n_features)],
-        DESCR=_HDP.format(
-            n_samples=n_samples, n_features=n_features, n_topics=used.sum()
-        ),
+        DESCR=f"{n_samples} documents over {n_features} words, drawn from a topic "
+        f"model with {used.sum()}\ntopics: the hierarchical Dirichlet process.",
     )
 
 
@@ -418,13 +395,9 @@ def make_tree(
         level_proportions=levels,
         doc_topic_distr=doc_topic,
         feature_names=[f"word{w}" for w in range(n_features)],
-        DESCR=_TREE.format(
-            n_samples=n_samples,
-            n_words=n_words,
-            n_features=n_features,
-            n_nodes=tree.n_nodes,
-            n_leaves=len(tree.paths),
-        ),
+        DESCR=f"{n_samples} documents of {n_words} words over {n_features} words, "
+        f"drawn from a tree of\ntopics with {tree}. A document mixes the topics on\n"
+        "the path from the root to its leaf.",
     )
 
 
@@ -534,13 +507,10 @@ def make_subspace_tree(
         mean=mean,
         coordinates=coordinates,
         feature_names=[f"feature{d}" for d in range(n_features)],
-        DESCR=_SUBSPACES.format(
-            n_samples=n_samples,
-            n_features=n_features,
-            noise_std=noise_std,
-            n_nodes=tree.n_nodes,
-            n_leaves=len(tree.paths),
-        ),
+        DESCR=f"{n_samples} rows of {n_features} features, drawn from a tree of "
+        f"directions with\n{tree}. A row lies in the space of the directions on\nthe "
+        "path from the root to its leaf, but for noise of standard deviation "
+        f"{noise_std}.",
     )
 
 
@@ -570,6 +540,9 @@ class RegularTree:
         self.parent = np.full(self.n_nodes, -1)
         self.parent[self.paths[:, 1:]] = self.paths[:, :-1]
         self.path = np.empty((n_samples, self.paths.shape[1]), dtype=np.intp)
+
+    def __str__(self) -> str:
+        return f"{self.n_nodes} nodes, {len(self.paths)} of them leaves"
 
     def draw_paths(self, rng: np.random.RandomState) -> Iterator[np.ndarray]:
         """Draw the path of each row, one after the other."""
@@ -667,12 +640,6 @@ def _draw_dirichlet(rng: np.random.RandomState, alpha: np.ndarray) -> np.ndarray
     with np.errstate(divide="ignore"):
         log_power = -rng.standard_exponential(alpha.shape) / alpha
     return softmax(np.log(rng.standard_gamma(alpha + 1)) + log_power, axis=-1)
-
-
-_DESCR = """\
-{n_rows} unit vectors of {n_features} features, {n_samples} in each of {n_epochs}
-epochs, around the {n_nodes} directions of a tree: those of children are near their
-parents', and each is near where it was in the epoch before."""
 
 
 @validate_params(
@@ -803,13 +770,10 @@ def make_dependent_trees(
         target=target.ravel(),
         tree=TreeView(parent, weight),
         directions=directions,
-        DESCR=_DESCR.format(
-            n_rows=target.size,
-            n_features=n_features,
-            n_samples=n_samples,
-            n_epochs=n_epochs,
-            n_nodes=len(parent),
-        ),
+        DESCR=f"{target.size} unit vectors of {n_features} features, {n_samples} in "
+        f"each of {n_epochs}\nepochs, around the {len(parent)} directions of a tree: "
+        "those of children are near their\nparents', and each is near where it was in "
+        "the epoch before.",
     )
 
 

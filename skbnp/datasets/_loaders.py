@@ -311,20 +311,8 @@ _ROOTS = tuple(package.__name__ for package in _PACKAGES)
 #: Modules whose names look public but which document no interface: tests, build tools,
 #: vendored code, old names, switches that change the library when imported.
 _SKIPPED = frozenset(
-    {
-        "conftest",
-        "core",
-        "cython_special",
-        "distutils",
-        "estimator_checks",
-        "experimental",
-        "externals",
-        "f2py",
-        "mypy_plugin",
-        "print_coercion_tables",
-        "tests",
-        "testutils",
-    }
+    "conftest core cython_special distutils estimator_checks experimental externals "
+    "f2py mypy_plugin print_coercion_tables tests testutils".split()
 )
 
 #: What `remove` may name. An example ends at a blank line; sections have no indent.
@@ -332,14 +320,6 @@ _REMOVABLE = {
     "code": re.compile(r"^[ ]*>>>.*(?:\n[ ]*\S.*)*\n?", re.M),
     "references": re.compile(r"^References\n-+\n(?:(?!.+\n-+$).*(?:\n|\Z))*", re.M),
 }
-
-_DESCR = """\
-Docstrings of the public functions and classes of {versions}.
-
-{n_samples} documents in {n_labels} subpackages. A document is the docstring as written,
-without its common indent; its label is the subpackage where users find the object, and
-its module path places it in the tree of modules. Objects with the same text are one
-document, under the shortest name."""
 
 
 @validate_params(
@@ -437,6 +417,7 @@ def load_docstrings(
     if return_X_y:
         return data, target
     versions = {package.__name__: package.__version__ for package in _PACKAGES}
+    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
     return Bunch(
         data=data,
         target=target,
@@ -444,13 +425,12 @@ def load_docstrings(
         names=names,
         module_paths=module_paths,
         versions=versions,
-        DESCR=_DESCR.format(
-            versions=", ".join(
-                f"{name} {version}" for name, version in versions.items()
-            ),
-            n_samples=len(data),
-            n_labels=len(target_names),
-        ),
+        DESCR=f"Docstrings of the public functions and classes of {listed}.\n\n"
+        f"{len(data)} documents in {len(target_names)} subpackages. A document is the "
+        "docstring as written,\nwithout its common indent; its label is the "
+        "subpackage where users find the object, and\nits module path places it in the "
+        "tree of modules. Objects with the same text are one\ndocument, under the "
+        "shortest name.",
     )
 
 
