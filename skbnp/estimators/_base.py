@@ -41,6 +41,7 @@ from skbnp.rows.survey import (
 )
 from skbnp.utils.archive import FitFile
 from skbnp.utils.fitted import topic_numbers
+from skbnp.utils.labels import NEW, Factors, Label
 from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.ranges import MOST_IDS, Size, Sized, Steps
 from skbnp.utils.typing import MatrixLike
@@ -53,6 +54,7 @@ from skbnp.utils.validation import (
     check_is_fitted,
     vocabulary_of,
 )
+from skbnp.utils.warnings import warn_caller
 
 #: How names begin of what scikit-learn keeps of callbacks in an estimator.
 OF_CALLBACKS = "_skl_", "_callback_", "_parent_callback_"
@@ -484,6 +486,141 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
             Smaller is better.
         """
         return float(np.exp(-self.score(X, repeats=repeats)))
+
+
+class LabelledDocumentsMixin(TopicModelMixin):
+    """Base of models of documents that may have labels of groups."""
+
+    @abstractmethod
+    def _check_groups(self, X: MatrixLike, groups: Any) -> Factors | None:
+        """Check labels of documents, if there are any."""
+
+    @property
+    @abstractmethod
+    def _known_groups(self) -> tuple[Sequence[str], Sequence[Sequence[Label]]] | None:
+        """Names of the factors of a fit, and labels of each, or None."""
+
+    def _check_known_groups(self, X: MatrixLike, groups: Any) -> Factors | None:
+        """Check labels of documents to evaluate; warn if a fit has none of them."""
+        factors = self._check_groups(X, groups)
+        if factors is None:
+            return None
+        known = self._known_groups
+        if known is None:
+            raise ValueError("groups must have been given to fit, too.")
+        codes = factors.codes_in(*known)
+        if len(codes) and (codes == NEW).all():
+            warn_caller(
+                "groups has no label that fit had: all documents have the topic "
+                "weights of the corpus. GroupKFold tests on such documents alone if it "
+                "divides these by the same labels."
+            )
+        return factors
+
+    if TYPE_CHECKING:
+
+        def _doc_topics(
+            self, counts: sp.csr_array, factors: Factors | None = None
+        ) -> tuple[Any, np.ndarray, np.ndarray]: ...
+
+        def _predictor(self, factors: Factors | None = None) -> Predictor: ...
+
+    def transform(
+        self, X: MatrixLike, *, groups: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Infer the topic proportions of documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+            Labels of the documents as in `fit`, if that had some. A missing one is
+            inferred from the document, and one that `fit` did not have stands for the
+            corpus.
+
+        Returns
+        -------
+        doc_topic_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
+            Expected proportions; rows sum to one, the mass of topics not represented
+            left out, and with `sparse_output` that of topics of which the document has
+            no tokens. A document without tokens gets the weights of its groups, or the
+            corpus-level ones. float32 if `X` is, otherwise float64.
+        """
+        counts, dtype = self._check_counts(X, "transform")
+        factors = self._check_known_groups(X, groups)
+        return self._proportions(*self._doc_topics(counts, factors), dtype)
+
+    def fit_transform(  # type: ignore[override]
+        self,
+        X: MatrixLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> np.ndarray:
+        """Learn from all documents, and infer their topic proportions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+        y : None
+            Ignored, but handed on to callbacks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            As in `fit`.
+        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+            Labels of the documents, for both.
+
+        Returns
+        -------
+        doc_topic_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
+            What `transform` returns.
+        """
+        self.fit(X, y, sample_weight, groups=groups)
+        return self.transform(
+            X, groups=None if isinstance(groups, Integral) else groups
+        )
+
+    def score(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        *,
+        repeats: bool = True,
+        groups: ArrayLike | None = None,
+    ) -> float:
+        """Mean log probability of held-out tokens, by document completion.
+
+        80 % of each document's tokens are observed, the other 20 % are predicted; the
+        split depends on the content of the row alone. Larger is better, and documents
+        of different corpora or folds can be compared.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+        y : None
+            Ignored.
+        repeats : bool, default=True
+            Whether a document predicts words that it has shown beyond what topics
+            tell, where the fit has learned how much, see
+            :func:`skbnp.metrics.document_completion_score`. False: topics alone.
+        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+            Labels of the documents as in `transform`.
+
+        Returns
+        -------
+        score : float
+            Nats per held-out token; 0.0 if no token can be scored.
+
+        See Also
+        --------
+        skbnp.metrics.document_completion_score : The same with other splits.
+        """
+        counts, _ = self._check_counts(X, "score")
+        predictor = self._predictor(self._check_known_groups(X, groups))
+        return score_completion(predictor, counts, self.n_jobs, repeats=repeats)
 
 
 class ComponentEditsMixin(ABC):

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
 from skbnp.components.known_topics import TopicPriors
 from skbnp.estimators import _base
@@ -20,7 +21,7 @@ from skbnp.estimators._known_topics import (
     warn_of_heavy_priors,
 )
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler, best_of
-from skbnp.estimators._saved import check_known_topics, check_number
+from skbnp.estimators._saved import check_known_topics, check_number, damaged
 from skbnp.inference.chains import end_entries
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage, renamed
@@ -34,10 +35,12 @@ from skbnp.models.hdp_franchise.model import (
     FranchiseSample,
     TableAssignments,
 )
+from skbnp.rows.batch import Tokens
 from skbnp.utils.arrays import evenly_spaced, names_by_weight, rows_by_id
+from skbnp.utils.labels import MISSING, Factors, Label, check_groups
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.ranges import NotEmpty, Unlimited
-from skbnp.utils.typing import Ints
+from skbnp.utils.ranges import MOST, NotEmpty, Unlimited
+from skbnp.utils.typing import Ints, MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
@@ -45,6 +48,7 @@ from skbnp.utils.validation import (
     StrOptions,
     check_gamma_prior,
     check_is_fitted,
+    fit_context,
 )
 
 #: Sweeps from topics at random before documents may repeat words, at most: topics form
@@ -55,9 +59,13 @@ PLAIN_SWEEPS = 15
 #: Tokens that hold a frozen topic as it is, of one and of all: many times those of any
 #: corpus that a sampler can sweep, and few enough to be counted.
 FIXED_TOKENS, ALL_FIXED_TOKENS = 1e8, 1e9
+#: Concentration of groups of documents that chains start from: the mean of its prior.
+GROUP_START = 1.0
+#: What it may be in a file.
+GROUP_RANGE = {"least": 1e-300, "most": np.inf}
 
 
-class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
+class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsMixin):
     """Hierarchical Dirichlet process topic model, by Markov chain Monte Carlo.
 
     Draws from the posterior, the number of topics included, instead of approximating
@@ -154,6 +162,14 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
         Topics with at least max(1, 1e-4 of all) tokens that repeat no other.
     doc_concentration_, corpus_concentration_ : float
         Values of that sample.
+    groups_ : ndarray of shape (n_groups,)
+        Labels of groups, if `fit` had some, in their order.
+    group_weights_ : ndarray of shape (n_groups, n_components_)
+        Expected topic weights of each group in that sample; the rest to one as in
+        `topic_weights_`. Documents have `doc_concentration_` around these.
+    group_concentration_ : float
+        Concentration of the weights of groups around those of the corpus, likewise.
+        Infinite if there is one group.
     topic_word_prior_ : float or ndarray of shape (n_components_, n_features)
         Value of that sample. Where topics are known, the prior of each.
     word_discount_, word_concentration_ : float
@@ -219,6 +235,8 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
     _kept: list[FranchiseSample]
     _chains: tuple[chain.FranchiseState, ...] | None
     _known: TopicPriors | None = None  # topics that are known before a fit
+    #: Name of the labels of documents, and labels of groups, if there were any.
+    _groups: tuple[str, tuple[Label, ...]] | None = None
 
     # Fitted
     doc_concentration_: float
@@ -292,6 +310,153 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
 
     _columns = chain.COLUMNS
 
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Sample topics of all documents, and what groups of these use.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents. Fractional counts are rounded to whole tokens,
+            with a `DataConversionWarning`.
+        y : None
+            Ignored, but handed on to callbacks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all. Fractions raise ValueError: a row is in a
+            step as a whole.
+        groups : array-like of shape (n_samples,), default=None
+            Labels of the documents, such as types of tumours. None, nan or NA is a
+            missing one: the document has the weights of the corpus. Each group has
+            topic weights of its own, drawn with all else: a third level of the HDP. One
+            label for all is a fit without groups.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
+            complete sweep.
+
+        Raises
+        ------
+        ValueError
+            If `X` has negative, infinite or missing values, no rows or no columns, a
+            document of more than 10^8 tokens or more than 2^31 - 1 in all, if its rows
+            are shares of one, of which rounding leaves nothing, `groups` has not one
+            label for each row, or a parameter is outside its range.
+
+        Warns
+        -----
+        UserWarning
+            If values are no counts or multiples of these, or a column is no word but a
+            number of the row, a total, or most of all tokens.
+        ConvergenceWarning
+            If different documents are too few to tell how many topics there are, or if
+            R-hat of the number of topics or of the log joint is above 1.1 over the
+            sweeps after burn-in (at least eight of them): the chains, or the halves of
+            one, have not come to the same posterior.
+        """
+        return self._fit(X, y, sample_weight=sample_weight, groups=groups)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Sample topics of a chunk of documents, given the counts of those before.
+
+        The chunk is seated sequentially, each part given those before it, and swept
+        over `max_iter` times by Gibbs steps alone. Then its counts are kept, its
+        seating is not: hyperparameters of single documents are learned from the chunk,
+        all others from all counts. The first call fixes the vocabulary of matrices.
+        Columns of data frames go by their names: new ones extend the topics, absent
+        ones are zeros. After `fit` the sample with the highest log joint goes on. A
+        failed call leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of the chunk; rows are documents.
+        y : None
+            Ignored, but handed on to callbacks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all. Fractions raise ValueError: a row is in a
+            step as a whole.
+        groups : array-like of shape (n_samples,), default=None
+            Labels of the documents as in `fit`; new labels are new groups.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if `X` has, without names, another number of columns than
+            before, or none of the names.
+        """
+        return self._partial_fit(X, y, sample_weight=sample_weight, groups=groups)
+
+    def _check_groups(self, X: MatrixLike, groups: Any) -> Factors | None:
+        if groups is None:
+            return None
+        n_docs = X.shape[0] if hasattr(X, "shape") else len(X)
+        factors = check_groups(groups, n_docs)
+        if len(factors.names) > 1:
+            raise ValueError(
+                f"groups must be labels by one factor, got {len(factors.names)}. HDP "
+                "takes several; GibbsHDP takes their pairs as labels."
+            )
+        return factors
+
+    @property
+    def _known_groups(self) -> tuple[list[str], list[tuple[Label, ...]]] | None:
+        return None if self._groups is None else ([self._groups[0]], [self._groups[1]])
+
+    def _read(self, X, *, reset: bool, method: str, sample_weight=None, groups=None):
+        """Read documents; those that have groups come in their order, others last."""
+        in_fit = method == "fit"
+        factors, known = self._check_groups(X, groups), None if in_fit else self._groups
+        data = super()._read(X, reset=reset, method=method, sample_weight=sample_weight)
+        if factors is None and known is None:
+            return data
+        name, labels = known or (factors.names[0], ())
+        codes = np.full(len(data.rows), MISSING)
+        if factors is not None:
+            present = factors.labels[0]
+            labels = (*labels, *(label for label in present if label not in labels))
+            codes = factors.codes_in([name], [labels])[data.rows, 0]
+        data = replace(data, groups=(name, labels))
+        if in_fit and len(labels) < 2:
+            return data
+        codes = np.where(codes < 0, len(labels), codes)
+        order = np.argsort(codes, kind="stable")
+        counts = data.counts[order]
+        return replace(
+            data,
+            counts=counts,
+            tokens=Tokens.from_counts(counts),
+            rows=data.rows[order],
+            group_limits=np.searchsorted(codes[order], np.arange(len(labels) + 2)),
+        )
+
+    def _account(self, n_before, data, *, adds):
+        account = super()._account(n_before, data, adds=adds)
+        return account | {"_groups": data.groups}
+
     def _check_consistency(self, goes_on: bool) -> None:
         self._priors()
 
@@ -329,6 +494,15 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
                 before = FranchiseSample.of_prior(counts, known.columns, prior)
             values = counts[:, known.words].T.toarray().astype(np.float64)
             known = replace(known, values=values, is_whole=False)
+        if isinstance(start, chain.FranchiseStart):
+            concentrations = start.concentrations
+            group = concentrations.group
+            if data.group_limits is None:
+                group = np.inf
+            elif np.isinf(group):
+                group = GROUP_START
+            concentrations = replace(concentrations, group=group)
+            start = replace(start, concentrations=concentrations)
         repeats_from = min(PLAIN_SWEEPS, (burn_in or 0) // 2) if may_repeat else None
         sweeps = self.split_merge_sweeps
         moves = self.split_merge and burn_in is not None
@@ -346,6 +520,7 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
             known=known,
             exchange_sweeps=np.inf if burn_in is None else burn_in,
             repeats_from=repeats_from,
+            group_limits=data.group_limits,
         )
 
     def _check_vocabulary(self, n_features: int, names, *, in_fit: bool) -> None:
@@ -439,6 +614,7 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
                 best.doc_concentration,
                 best.topic_word_prior,
                 *words,
+                group=best.group_concentration,
             ),
             lineage=self.lineage_,
             next_id=self._next_id,
@@ -591,9 +767,19 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
 
     def _check_sample(self, sample: FranchiseSample, sizes: dict[str, int]) -> None:
         _check_repeats(sample)
+        check_number("group_concentration", sample.group_concentration, **GROUP_RANGE)
+        tables = sample.group_tables
+        if tables is not None:
+            has_labels = self._groups is not None
+            if not has_labels or len(tables) != len(self._groups[1]) + 1:
+                raise damaged("group_tables", "is not of the groups of the fit")
+            if (tables.sum(axis=0) < sample.table_counts).any():
+                raise damaged("group_tables", "has fewer tables than the corpus")
+            check_number("group_tables", tables.sum(), least=0, most=MOST)
 
     def _check_chain(self, state: chain.FranchiseState) -> None:
         _check_repeats(state.concentrations)
+        check_number("group", state.concentrations.group, **GROUP_RANGE)
 
     # -- editing ----------------------------------------------------------------------
 
@@ -639,12 +825,15 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
             (np.ones(len(rows), np.int32), (at, rows)), (len(places), len(onto))
         )
         tables = (add @ sample.table_counts).astype(np.int32)
-        order = np.argsort(-tables, kind="stable")
+        order, group_tables = np.argsort(-tables, kind="stable"), sample.group_tables
+        if group_tables is not None:
+            group_tables = (group_tables @ add.T)[:, order].astype(np.int32, order="C")
         edited = replace(
             sample,
             topic_word_counts=sp.csr_array(add @ sample.topic_word_counts)[order],
             table_counts=tables[order],
             component_ids=sample.component_ids[places][order],
+            group_tables=group_tables,
         )
         self._publish(
             {"samples_": [edited], "_kept": [], "_chains": None, "_data": None}
@@ -701,15 +890,52 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
             tokens -= [place.get(name, 0) for name in best.component_ids.tolist()]
         return tokens[rows_by_id(best.component_ids)]
 
-    def _predictor(self) -> MixturePredictor:
+    def _predictor(self, factors: Factors | None = None) -> MixturePredictor:
         check_is_fitted(self)
-        return MixturePredictor(self.samples_, repeats=True)
+        predictor, known = MixturePredictor(self.samples_, repeats=True), self._groups
+        if known is None or self._best().group_tables is None:
+            return predictor
 
-    def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:
-        best = self._best()
+        def own(sample: Any, X: sp.csr_array, executor: Executor) -> np.ndarray:
+            """Dirichlet parameters of documents by their labels."""
+            codes = np.full(X.shape[0], MISSING)
+            if factors is not None:
+                codes = factors.codes_in([known[0]], [known[1]])[:, 0]
+            return chain.group_priors(codes, sample, X, executor)
+
+        return replace(predictor, doc_priors=own)
+
+    def _doc_topics(
+        self, counts: sp.csr_array, factors: Factors | None = None
+    ) -> tuple[Any, np.ndarray, np.ndarray]:
+        best, predictor = self._best(), self._predictor(factors)
         with Executor(self.n_jobs) as executor:
-            result = self._predictor().infer_counts(best, counts, executor)
-        return result, best.doc_prior[:-1], rows_by_id(best.component_ids)
+            result = predictor.infer_counts(best, counts, executor)
+            prior = best.doc_prior
+            if predictor.doc_priors is not None:
+                prior = predictor.doc_priors(best, counts, executor)
+        return result, prior[..., :-1], rows_by_id(best.component_ids)
+
+    @property
+    def groups_(self) -> NDArray:
+        """Labels of groups, (n_groups,)."""
+        check_is_fitted(self)
+        if self._groups is None:
+            raise AttributeError("This GibbsHDP has no groups: fit had no labels.")
+        return np.array(self._groups[1])
+
+    @property
+    def group_weights_(self) -> np.ndarray:
+        """Expected topic weights of groups, (n_groups, n_components_)."""
+        n_groups, best = len(self.groups_), self._best()
+        if best.group_tables is None:
+            return np.tile(self.topic_weights_, (n_groups, 1))
+        return best.group_weights[:, rows_by_id(best.component_ids)]
+
+    @property
+    def group_concentration_(self) -> float:
+        """Concentration of the weights of groups; infinite: they are the corpus's."""
+        return self._best().group_concentration if len(self.groups_) else np.inf
 
     def _expected_uses(self, counts: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
         """Expected uses of topics in documents, (n_docs, n_components_), and of words.

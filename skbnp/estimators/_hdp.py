@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.word_topics import SeenWords
-from skbnp.estimators._base import NUMBER
+from skbnp.estimators._base import NUMBER, LabelledDocumentsMixin
 from skbnp.estimators._cautions import (
     warn_if_empty_topics,
     warn_if_first_documents_are_few,
@@ -28,7 +28,6 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, Moves
-from skbnp.metrics._held_out import score_completion
 from skbnp.models.hdp import stream_trials
 from skbnp.models.hdp.births import (
     EndUnused,
@@ -78,7 +77,7 @@ from skbnp.models.hdp.posterior import (
 )
 from skbnp.models.hdp.stream_trials import propose_late_topics
 from skbnp.rows.survey import ENOUGH_DOCS
-from skbnp.utils.labels import NEW, Factors, check_groups
+from skbnp.utils.labels import Factors, Label, check_groups
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import Unlimited
 from skbnp.utils.typing import Array, Ints, MatrixLike
@@ -131,7 +130,7 @@ class Plan:
     of_trials: dict[str, Any]  # see `HeldOutTrials`
 
 
-class HDP(VariationalTopicModel):
+class HDP(LabelledDocumentsMixin, VariationalTopicModel):
     """Hierarchical Dirichlet process topic model, by variational inference.
 
     Each document mixes topics, and all documents share them. There are infinitely many
@@ -1241,103 +1240,6 @@ class HDP(VariationalTopicModel):
     def _prediction_state(self):
         return self._posterior.state.for_prediction
 
-    def transform(
-        self, X: MatrixLike, *, groups: ArrayLike | None = None
-    ) -> np.ndarray:
-        """Infer the topic proportions of documents.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; rows are documents.
-        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
-            Labels of the documents as in `fit`, if that had some. A missing one is
-            inferred from the document, and one that `fit` did not have stands for the
-            corpus.
-
-        Returns
-        -------
-        doc_topic_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
-            Expected proportions; rows sum to one, the mass of topics not represented
-            left out, and with `sparse_output` that of topics of which the document has
-            no tokens. A document without tokens gets the weights of its groups, or the
-            corpus-level ones. float32 if `X` is, otherwise float64.
-        """
-        counts, dtype = self._check_counts(X, "transform")
-        factors = self._check_known_groups(X, groups)
-        return self._proportions(*self._doc_topics(counts, factors), dtype)
-
-    def fit_transform(  # type: ignore[override]
-        self,
-        X: MatrixLike,
-        y: object = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-    ) -> np.ndarray:
-        """Learn from all documents, and infer their topic proportions.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; rows are documents.
-        y : None
-            Ignored, but handed on to callbacks.
-        sample_weight : array-like of shape (n_samples,), default=None
-            As in `fit`.
-        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
-            Labels of the documents, for both.
-
-        Returns
-        -------
-        doc_topic_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
-            What `transform` returns.
-        """
-        self.fit(X, y, sample_weight, groups=groups)
-        return self.transform(
-            X, groups=None if isinstance(groups, Integral) else groups
-        )
-
-    def score(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        *,
-        repeats: bool = True,
-        groups: ArrayLike | None = None,
-    ) -> float:
-        """Mean log probability of held-out tokens, by document completion.
-
-        80 % of each document's tokens are observed, the other 20 % are predicted; the
-        split depends on the content of the row alone. Larger is better, and documents
-        of different corpora or folds can be compared.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; rows are documents.
-        y : None
-            Ignored.
-        repeats : bool, default=True
-            Whether a document predicts words that it has shown beyond what topics
-            tell, where the fit has learned how much, see
-            :func:`skbnp.metrics.document_completion_score`. False: topics alone.
-        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
-            Labels of the documents as in `transform`.
-
-        Returns
-        -------
-        score : float
-            Nats per held-out token; 0.0 if no token can be scored.
-
-        See Also
-        --------
-        skbnp.metrics.document_completion_score : The same with other splits.
-        """
-        counts, _ = self._check_counts(X, "score")
-        predictor = self._predictor(self._check_known_groups(X, groups))
-        return score_completion(predictor, counts, self.n_jobs, repeats=repeats)
-
     def _predictor(self, factors: Factors | None = None):
         """Return the predictor of documents, with their labels if there are any."""
         predictor = super()._predictor()
@@ -1346,28 +1248,19 @@ class HDP(VariationalTopicModel):
         if groups is None or not groups.are_kept:
             return predictor
         own = partial(doc_priors, groups, posterior, factors)
-        return replace(predictor, doc_priors=own)
+        return replace(predictor, doc_priors=lambda _, *given: own(*given))
 
-    def _check_known_groups(self, X, groups) -> Factors | None:
-        """Check labels of documents to evaluate; warn if a fit has none of them."""
-        factors, known = self._check_groups(X, groups), self._posterior.groups
-        if factors is None:
-            return None
+    @property
+    def _known_groups(self) -> tuple[Sequence[str], Sequence[Sequence[Label]]] | None:
+        known = self._posterior.groups
         if known is None:
-            raise ValueError("groups must have been given to fit, too.")
+            return None
         if known.are_latent:
             raise ValueError(
                 "groups must be None: fit had no labels, and kinds of documents are "
                 "inferred."
             )
-        codes = known.codes(factors, len(factors.codes))
-        if len(codes) and (codes == NEW).all():
-            warn_caller(
-                "groups has no label that fit had: all documents have the topic "
-                "weights of the corpus. GroupKFold tests on such documents alone if it "
-                "divides these by the same labels."
-            )
-        return factors
+        return known.names, known.labels
 
     @property
     def _learned_groups(self) -> Groups:

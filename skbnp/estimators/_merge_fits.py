@@ -342,7 +342,7 @@ def _merge_samples(
         topic_word_counts=sp.csr_array(counts[order].astype(np.int32)),
         table_counts=tables[order],
         component_ids=order,
-        doc_concentration=_geometric(samples, "doc_concentration", tokens),
+        doc_concentration=_geometric(samples, "flat_concentration", tokens),
         corpus_concentration=_geometric(samples, "corpus_concentration", tokens),
         topic_word_prior=eta,
         log_joint=float(np.average([s.log_joint for s in samples], weights=tokens)),

@@ -37,12 +37,14 @@ from skbnp.inference.monitor import SILENT, Account, shown, thin
 from skbnp.rows.batch import Tokens
 from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.fitted import has_mixed, mixing
+from skbnp.utils.labels import Label
 from skbnp.utils.random import draw_seed_entropy
 from skbnp.utils.ranges import MOST_IDS, Entropy, Id, Steps
-from skbnp.utils.typing import MatrixLike
+from skbnp.utils.typing import Ints, MatrixLike
 from skbnp.utils.validation import (
     Interval,
     Vocabulary,
+    check_copies,
     check_is_fitted,
     feature_names_of,
     fit_context,
@@ -443,6 +445,10 @@ class TokenCorpus:
 
     counts: sp.csr_array
     tokens: Tokens
+    rows: Ints  # of `X`
+    #: Name and labels of groups of documents, and limits of groups, see `Seating`.
+    groups: tuple[str, tuple[Label, ...]] | None = None
+    group_limits: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -451,7 +457,10 @@ class TokenCorpus:
     def digest(self) -> str:
         """Digest of the corpus."""
         words, begin = map(rows_digest, (self.tokens.words, self.tokens.begin))
-        return digest_of([words, begin, str(self.tokens.n_words)])
+        parts = [words, begin, str(self.tokens.n_words)]
+        if self.group_limits is not None:
+            parts.append(rows_digest(self.group_limits))
+        return digest_of(parts)
 
 
 class TopicSampler(_base.TopicModelMixin, Sampler):
@@ -478,18 +487,24 @@ class TopicSampler(_base.TopicModelMixin, Sampler):
             check_is_fitted(init)
             check_names(init, X)
         n_before = 0 if reset or in_fit else int(self._best().n_tokens.sum())
+        kept: list[Ints] = []
 
         def accept(counts: sp.csr_array) -> sp.csr_array:
             """Round counts, and check their number."""
             if reset:
                 names = feature_names_of(X)
                 self._check_vocabulary(counts.shape[1], names, in_fit=in_fit)
-            return whole_counts(counts, type(self).__name__, n_before)
+            counts = whole_counts(counts, type(self).__name__, n_before)
+            kept.append(np.flatnonzero(np.diff(counts.indptr)))
+            return counts
 
         counts = self._read_counts(
             X, reset=reset, method=method, accept=accept, sample_weight=sample_weight
         )
-        return TokenCorpus(counts, Tokens.from_counts(counts))
+        rows = kept[0]
+        if sample_weight is not None:
+            rows = check_copies(sample_weight, X)[rows]
+        return TokenCorpus(counts, Tokens.from_counts(counts), rows)
 
     def _seen_before(self) -> int:
         return self._n_seen

@@ -1,5 +1,6 @@
 """Gibbs sampler of the Chinese restaurant franchise."""
 
+from libc.math cimport expm1, log1p
 from libc.stdint cimport int32_t, int64_t
 
 from numpy.random cimport bitgen_t
@@ -14,10 +15,14 @@ from skbnp.kernels._seating cimport (
     close_seating,
     count_of,
     find,
+    mass_of,
+    mass_of_all,
+    mass_of_others,
     note_dish,
     open_seating,
     put_words,
     remove_table,
+    set_rest,
     sum_rates,
     take_entry,
     take_place,
@@ -44,8 +49,9 @@ cdef extern from "src/entries.h" nogil:
     )
     double weigh_listed(
         Py_ssize_t n, const int32_t* dishes, const int32_t* tokens,
-        const int32_t* tables, const double* ratio, int32_t length, double v_eta,
-        double scale, double* weights,
+        const int32_t* tables, const double* base, double base_scale,
+        const double* ratio, int32_t length, double v_eta, double scale,
+        double* weights,
     )
 
 cdef enum:
@@ -69,7 +75,6 @@ cdef struct Document:
     int64_t n_seated        # tokens at tables
     Py_ssize_t n_dishes, n_empty
     double rate_sum         # of doc_rate
-    double base             # gamma / V
 
 
 # What the places for a token of some word weigh.
@@ -113,7 +118,6 @@ cdef inline void open_document(
     d.n_tables = f.n_tables[doc]
     d.n_dishes = d.n_empty = d.n_seated = 0
     d.rate_sum = 0.0
-    d.base = f.corpus_concentration / <double>f.n_words
     for t in range(d.n_tables):
         k = d.dish[t]
         f.doc_tokens[k] += d.size[t]
@@ -178,7 +182,7 @@ cdef inline int32_t pick_dish(
     """The dish for a new table of one token, -1: a new one.
 
     x is uniform below the sum of m_k f_k(word), of which `held` is the part of counts,
-    and gamma / V.
+    and gamma / V; in groups, of their masses.
     """
     cdef int64_t first = f.room[word]
     cdef Py_ssize_t e, n = f.n_entries[word]
@@ -218,6 +222,22 @@ cdef inline int32_t pick_doc_dish(
         f.masses[i] = f.doc_rate[f.doc_dishes[i]]
     i = pick(f.masses, d.n_dishes, x)
     return -1 if i < 0 else f.doc_dishes[i]
+
+
+cdef inline int32_t take_new_place(
+    Franchise* f, int32_t old, bitgen_t* rng
+) noexcept nogil:
+    """Take a place for a new dish, as `take_place`, and draw its corpus weight.
+
+    A size-biased part of the rest, a share ~ Beta(1, gamma) of it.
+    """
+    cdef int32_t k = take_place(f, old)
+    cdef double log_left
+    if f.corpus_weights != NULL:
+        log_left = log1p(-uniform(rng)) / f.corpus_concentration
+        f.corpus_weights[k] = -f.rest * expm1(log_left)
+        set_rest(f, f.rest - f.corpus_weights[k])
+    return k
 
 
 cdef inline void stand_up(
@@ -349,7 +369,8 @@ cdef inline void weigh(
     """Masses of the tables and dishes for a token without a table.
 
     n_jk (n_kw + eta) / (n_k + V eta) for the tables of a dish together,
-    alpha / (m + gamma) [sum_k m_k f_k(w) + gamma / V] for a new one.
+    alpha / (m + gamma) [sum_k m_k f_k(w) + gamma / V] for a new one. In groups their
+    masses stand for m_k and gamma.
     """
     cdef float here, anywhere
     cdef double fresh
@@ -357,10 +378,8 @@ cdef inline void weigh(
     weigh_entries(f, m.first, m.n, &here, &anywhere)
     m.held, m.anywhere = here, anywhere
     m.old = m.held + f.eta * d.rate_sum
-    fresh = m.anywhere + f.eta * f.rate_sum + d.base
-    m.per_table = (
-        f.doc_concentration / (<double>f.n_all_tables + f.corpus_concentration)
-    )
+    fresh = m.anywhere + f.eta * f.rate_sum + f.per_word
+    m.per_table = f.doc_concentration / mass_of_all(f)
     m.total = m.old + m.per_table * fresh
 
 
@@ -390,7 +409,7 @@ cdef inline bint seat_token(
         k = -1
         if seat.dish >= 0 and f.dish_tables[seat.dish] == 0:
             k = seat.dish
-        k = take_place(f, k)
+        k = take_new_place(f, k, rng)
     sit_down(f, d, i, t, k, entry)
     return True
 
@@ -580,8 +599,8 @@ cdef inline double weigh_dishes(
     x = n_k + V eta; in units of prod_w (eta)^(x_w) and scale^L.
     """
     return weigh_listed(
-        n, f.touched + begin, f.dish_tokens, f.dish_tables, f.ratio, length,
-        <double>f.n_words * f.eta, scale, f.weights + begin,
+        n, f.touched + begin, f.dish_tokens, f.own_tables, f.corpus_weights, f.scale,
+        f.ratio, length, <double>f.n_words * f.eta, scale, f.weights + begin,
     )
 
 
@@ -639,7 +658,7 @@ cdef inline int32_t draw_dish(
     # Numbers near one, whatever the unit.
     scale = 1.0 / (v_eta + 1.0 + <double>f.dish_tokens[old])
     known = weigh_dishes(f, 0, n, block.n_tokens, scale)
-    fresh = f.corpus_concentration / (v_eta * scale)
+    fresh = mass_of_others(f) / (v_eta * scale)
     # Dishes that hold none of the words; each has a token at least.
     bound = f.rate_sum / scale
     for k in range(1, block.n_tokens):
@@ -675,9 +694,9 @@ cdef inline double log_weight(
     cdef Py_ssize_t i
     cdef int32_t r, count, at = 0
     if k < 0:
-        log_w = fast_log(f.corpus_concentration)
+        log_w = fast_log(mass_of_others(f))
     else:
-        log_w = fast_log(<double>f.dish_tables[k])
+        log_w = fast_log(mass_of(f, k))
         total += <double>f.dish_tokens[k]
     for i in range(block.n):
         held = f.eta
@@ -789,7 +808,7 @@ cdef inline void sweep_dishes(
         note_dish(f, old)
         k = resample_dish(f, doc, t, old, meal_part, rng)
         if k < 0:
-            k = take_place(f, old if f.dish_tables[old] == 0 else -1)
+            k = take_new_place(f, old if f.dish_tables[old] == 0 else -1, rng)
         if k != old:
             dish[t] = k
             block = block_of(f, doc, t)

@@ -43,6 +43,15 @@ cdef struct Franchise "skbnp_franchise":
     double rate_sum
     double corpus_concentration, doc_concentration, eta
     double word_discount, word_concentration
+    # Base of a new table. Without groups of documents a dish weighs m_k, and all others
+    # gamma. In a group g they weigh m_gk + a beta_k and a beta_u, with a the scale and
+    # beta_u the rest; in a document without a group, beta_k and beta_u.
+    double* corpus_weights  # beta_k; NULL: there are no groups
+    double scale, rest
+    int32_t* own_tables     # m_gk of the group at hand, or m_k
+    int64_t n_own_tables
+    bint is_counted         # whether tables count for the group at hand
+    double per_word         # mass of all others, divided by V
     # Workspace by place; zero, one in `ratio`, between calls.
     int32_t* doc_tokens     # n_jk
     int32_t* doc_tables     # m_jk
@@ -73,8 +82,32 @@ cdef class Workspace:
     cdef int32_t[:, ::1] by_token
     cdef int32_t[:, ::1] part
 
+cdef int32_t* ints(object array, Py_ssize_t least) except? NULL
 cdef int open_seating(Franchise* f, object s, Workspace work) except -1
 cdef int close_seating(Franchise* f, object s) except -1
+
+
+cdef inline double mass_of(const Franchise* f, int32_t k) noexcept nogil:
+    """Mass of a dish for a new table of the group at hand."""
+    cdef double mass = <double>f.own_tables[k]
+    return mass if f.corpus_weights == NULL else mass + f.scale * f.corpus_weights[k]
+
+
+cdef inline double mass_of_others(const Franchise* f) noexcept nogil:
+    """Mass of a new dish."""
+    return f.corpus_concentration if f.corpus_weights == NULL else f.scale * f.rest
+
+
+cdef inline double mass_of_all(const Franchise* f) noexcept nogil:
+    if f.corpus_weights == NULL:
+        return <double>f.n_all_tables + f.corpus_concentration
+    return <double>f.n_own_tables + f.scale
+
+
+cdef inline void set_rest(Franchise* f, double rest) noexcept nogil:
+    """Set the weight of dishes that nobody has."""
+    f.rest = rest
+    f.per_word = mass_of_others(f) / <double>f.n_words
 
 
 cdef inline void note_dish(Franchise* f, int32_t k) noexcept nogil:
@@ -83,7 +116,7 @@ cdef inline void note_dish(Franchise* f, int32_t k) noexcept nogil:
     if f.dish_tables[k] > 0:
         total = <double>f.dish_tokens[k] + <double>f.n_words * f.eta
         f.inverse[k] = <float>1.0 / <float>total
-        f.rate[k] = <float>f.dish_tables[k] * f.inverse[k]
+        f.rate[k] = <float>mass_of(f, k) * f.inverse[k]
     else:
         f.inverse[k] = f.rate[k] = 0.0
     f.rate_sum += <double>f.rate[k] - before
@@ -117,14 +150,23 @@ cdef inline int32_t take_place(Franchise* f, int32_t old) noexcept nogil:
 cdef inline void remove_table(Franchise* f, int32_t k) noexcept nogil:
     f.n_all_tables -= 1
     f.dish_tables[k] -= 1
+    if f.is_counted:
+        f.own_tables[k] -= 1
+        f.n_own_tables -= 1
     if f.dish_tables[k] == 0:
         f.free_places[f.n_free] = k
         f.n_free += 1
+        if f.corpus_weights != NULL:
+            set_rest(f, f.rest + f.corpus_weights[k])
+            f.corpus_weights[k] = 0.0
 
 
 cdef inline void add_table(Franchise* f, int32_t k) noexcept nogil:
     f.n_all_tables += 1
     f.dish_tables[k] += 1
+    if f.is_counted:
+        f.own_tables[k] += 1
+        f.n_own_tables += 1
 
 
 cdef inline Py_ssize_t find(

@@ -14,6 +14,7 @@ from skbnp.kernels._seating cimport (
     Workspace,
     add_table,
     close_seating,
+    ints,
     note_dish,
     open_seating,
     put_words,
@@ -59,7 +60,15 @@ cdef struct Proposal "skbnp_proposal":
     # Counts of words (zero between calls), tables and tokens of the two, so far.
     int32_t* counts_one
     int32_t* counts_other
-    double tables_one, tables_other, tokens_one, tokens_other
+    double tokens_one, tokens_other
+    # Tables are those of each group of documents, and at last those of documents without
+    # a group; without groups all count for one.
+    const int32_t* group    # (n_docs,); NULL: there are no groups
+    int64_t n_groups
+    double* tables_one
+    double* tables_other
+    double share            # of the first dish in the corpus weight of both
+    double mass             # of both, their corpus weight times the scale; 0: no groups
     # Intermediate restricted Gibbs scans; without any, tables are allocated in turn.
     int64_t n_scans
 
@@ -77,6 +86,15 @@ cdef inline int32_t dish_of(
     const Franchise* f, const Proposal* p, int64_t at
 ) noexcept nogil:
     return f.dish[f.begin[p.doc[at]] + p.table[at]]
+
+
+cdef inline int64_t group_of(const Proposal* p, int64_t at) noexcept nogil:
+    return 0 if p.group == NULL else p.group[p.doc[at]]
+
+
+cdef inline void begin_tables(const Proposal* p) noexcept nogil:
+    memset(p.tables_one, 0, (p.n_groups + 1) * sizeof(double))
+    memset(p.tables_other, 0, (p.n_groups + 1) * sizeof(double))
 
 
 cdef inline int32_t add_words(
@@ -118,23 +136,58 @@ cdef inline double word_gain(double eta, int32_t a, int32_t b) noexcept nogil:
     return log_rising(eta, a) - log_rising(eta + b, a)
 
 
-cdef inline double log_split(
-    const Franchise* f, double gains, double m1, double m2, double n1, double n2
+cdef inline double log_odds_of_tables(
+    const Proposal* p, int64_t at
 ) noexcept nogil:
-    """log p(split) - log p(merged) of two dishes, words' gains given."""
-    cdef double v_eta = <double>f.n_words * f.eta, digamma
+    """Log odds of the first dish for a table, by the tables so far."""
+    cdef double one = p.share * p.mass, other = (1.0 - p.share) * p.mass
+    cdef int64_t g = group_of(p, at)
+    if g < p.n_groups:
+        one += p.tables_one[g]
+        other += p.tables_other[g]
+    return fast_log(one / other)
+
+
+cdef inline double log_split(
+    const Franchise* f, const Proposal* p, double gains, double n1, double n2
+) noexcept nogil:
+    """log p(split) - log p(merged) of two dishes, words' gains given.
+
+    With groups both have their corpus weights, and the share is a uniform proposal.
+    """
+    cdef double v_eta = <double>f.n_words * f.eta, digamma, m1, m2
+    cdef double one = p.share * p.mass, other = (1.0 - p.share) * p.mass
+    cdef int64_t g
     gains += log_rising(v_eta + n1, n2) - log_rising(v_eta, n2)
-    return gains + fast_log(f.corpus_concentration) + log_gamma(m1, &digamma) + (
-        log_gamma(m2, &digamma)
-    ) - log_gamma(m1 + m2, &digamma)
+    gains += fast_log(f.corpus_concentration)
+    if p.group == NULL:
+        m1, m2 = p.tables_one[0], p.tables_other[0]
+        return gains + log_gamma(m1, &digamma) + log_gamma(m2, &digamma) - (
+            log_gamma(m1 + m2, &digamma)
+        )
+    for g in range(p.n_groups):
+        m1, m2 = p.tables_one[g], p.tables_other[g]
+        gains += log_rising(one, m1) + log_rising(other, m2)
+        gains -= log_rising(p.mass, m1 + m2)
+    m1, m2 = p.tables_one[p.n_groups], p.tables_other[p.n_groups]
+    return gains + (m1 - 1.0) * fast_log(p.share) + (
+        (m2 - 1.0) * fast_log(1.0 - p.share)
+    )
 
 
 cdef inline double log_split_present(
-    const Franchise* f, int32_t one, int32_t other
+    const Franchise* f, const Proposal* p
 ) noexcept nogil:
     """log p(split) - log p(merged) of two dishes as they are."""
+    cdef int32_t one = p.one, other = p.other
     cdef double gains = 0.0
     cdef Py_ssize_t word
+    cdef int64_t at
+    begin_tables(p)
+    for at in range(p.first[one], p.first[one + 1]):
+        p.tables_one[group_of(p, at)] += 1.0
+    for at in range(p.first[other], p.first[other + 1]):
+        p.tables_other[group_of(p, at)] += 1.0
     cdef const int32_t* dish
     cdef const int32_t* count
     cdef int32_t e, first, second
@@ -145,10 +198,7 @@ cdef inline double log_split_present(
             first = count[e] if dish[e] == one else first
             second = count[e] if dish[e] == other else second
         gains += word_gain(f.eta, first, second)
-    return log_split(
-        f, gains, f.dish_tables[one], f.dish_tables[other], f.dish_tokens[one],
-        f.dish_tokens[other],
-    )
+    return log_split(f, p, gains, f.dish_tokens[one], f.dish_tokens[other])
 
 
 cdef inline double log_split_proposed(
@@ -159,9 +209,7 @@ cdef inline double log_split_proposed(
     cdef Py_ssize_t word
     for word in range(f.n_words):
         gains += word_gain(f.eta, p.counts_one[word], p.counts_other[word])
-    return log_split(
-        f, gains, p.tables_one, p.tables_other, p.tokens_one, p.tokens_other
-    )
+    return log_split(f, p, gains, p.tokens_one, p.tokens_other)
 
 
 cdef inline void fill_queue(Proposal* p, bitgen_t* rng) noexcept nogil:
@@ -187,7 +235,9 @@ cdef inline void fill_queue(Proposal* p, bitgen_t* rng) noexcept nogil:
 
 cdef inline void begin_dishes(const Franchise* f, Proposal* p) noexcept nogil:
     """Serve each of the two dishes at one of the tables that were drawn."""
-    p.tables_one = p.tables_other = 1.0
+    begin_tables(p)
+    p.tables_one[group_of(p, p.a)] += 1.0
+    p.tables_other[group_of(p, p.b)] += 1.0
     p.tokens_one = add_words(f, p, p.a, p.counts_one)
     p.tokens_other = add_words(f, p, p.b, p.counts_other)
 
@@ -198,10 +248,10 @@ cdef inline void put_table(
     """Serve one of the dishes at a table of the queue."""
     if is_other:
         p.tokens_other += add_words(f, p, p.queue[i], p.counts_other)
-        p.tables_other += 1.0
+        p.tables_other[group_of(p, p.queue[i])] += 1.0
     else:
         p.tokens_one += add_words(f, p, p.queue[i], p.counts_one)
-        p.tables_one += 1.0
+        p.tables_one[group_of(p, p.queue[i])] += 1.0
     p.is_other[i] = is_other
 
 
@@ -214,10 +264,10 @@ cdef inline void take_table(const Franchise* f, Proposal* p, int64_t i) noexcept
         counts[words[j]] -= 1
     if p.is_other[i]:
         p.tokens_other -= n
-        p.tables_other -= 1.0
+        p.tables_other[group_of(p, p.queue[i])] -= 1.0
     else:
         p.tokens_one -= n
-        p.tables_one -= 1.0
+        p.tables_one[group_of(p, p.queue[i])] -= 1.0
 
 
 cdef inline double choose_dish(
@@ -228,7 +278,7 @@ cdef inline double choose_dish(
     Returns the log probability of the choice.
     """
     cdef int64_t at = p.queue[i]
-    cdef double odds = log_odds(f, p, at) + fast_log(p.tables_one / p.tables_other)
+    cdef double odds = log_odds(f, p, at) + log_odds_of_tables(p, at)
     cdef bint is_other
     if is_drawn:
         is_other = uniform(rng) >= 1.0 / (1.0 + fast_exp(-odds))
@@ -298,6 +348,9 @@ cdef inline void split(Franchise* f, Proposal* p) noexcept nogil:
     cdef int64_t i
     p.other = take_place(f, -1)
     f.dish_tokens[p.other] = 0
+    if f.corpus_weights != NULL:
+        f.corpus_weights[p.other] = (1.0 - p.share) * f.corpus_weights[p.one]
+        f.corpus_weights[p.one] *= p.share
     for i in range(p.n_queue):
         if p.is_other[i]:
             move_table(f, p, p.queue[i], p.one, p.other)
@@ -307,6 +360,9 @@ cdef inline void split(Franchise* f, Proposal* p) noexcept nogil:
 cdef inline void merge(Franchise* f, Proposal* p) noexcept nogil:
     """Serve the first dish at the tables of the second."""
     cdef int64_t i
+    if f.corpus_weights != NULL:
+        f.corpus_weights[p.one] += f.corpus_weights[p.other]
+        f.corpus_weights[p.other] = 0.0
     for i in range(p.first[p.other], p.first[p.other + 1]):
         move_table(f, p, i, p.other, p.one)
 
@@ -321,7 +377,7 @@ cdef inline bint is_accepted(
         log_proposal = allocate(f, p, True, 0.0, rng)
         return log_u < log_split_proposed(f, p) - log_proposal
     # The ratio of a merge is at most that of the joint probabilities.
-    log_joint = -log_split_present(f, p.one, p.other)
+    log_joint = -log_split_present(f, p)
     if log_u >= log_joint:
         return False
     fill_queue(p, rng)
@@ -338,6 +394,16 @@ cdef int propose_dishes "skbnp_propose"(
     p.b += p.b >= p.a  # any two tables, in any order
     p.one, p.other = dish_of(f, p, p.a), dish_of(f, p, p.b)
     is_split = p.one == p.other
+    if p.group != NULL:
+        p.mass = f.corpus_weights[p.one]
+        if is_split:
+            p.share = 1.0 - uniform(rng)
+        else:
+            p.share = p.mass / (p.mass + f.corpus_weights[p.other])
+            p.mass += f.corpus_weights[p.other]
+        p.mass *= f.scale
+        if p.share == 1.0 or p.share == 0.0:
+            return REJECTED
     is_applied = is_accepted(f, p, is_split, rng)
     memset(p.counts_one, 0, f.n_words * sizeof(int32_t))
     memset(p.counts_other, 0, f.n_words * sizeof(int32_t))
@@ -366,7 +432,8 @@ def propose(
     """Propose to split the dish of two random tables, or to merge their dishes.
 
     By sequential allocation, Figure 2 of [1]_, or from a launch state after `n_scans`
-    intermediate restricted Gibbs scans [2]_; there must be a free place.
+    intermediate restricted Gibbs scans [2]_; there must be a free place. With groups of
+    documents the corpus weight of the dish is split, too, by a uniform share.
 
     Returns
     -------
@@ -401,6 +468,12 @@ def propose(
     p.words, p.begin = &words[0], &begin[0]
     p.doc, p.table, p.first = &doc[0], &table[0], &first[0]
     p.n_scans, p.n_tables = n_scans, doc.shape[0]
+    p.group, p.n_groups, p.share, p.mass = NULL, 1, 0.5, 0.0
+    if seating.has_groups:
+        p.group, p.n_groups = ints(seating.group, f.n_docs), seating.n_groups
+        f.scale, f.is_counted = seating.group_concentration, False
+    cdef double[:, ::1] tables = np.zeros((2, p.n_groups + 1))
+    p.tables_one, p.tables_other = &tables[0, 0], &tables[1, 0]
     p.queue, p.is_other = &queue[0], &is_other[0]
     p.counts_one, p.counts_other = &counts[0, 0], &counts[1, 0]
     with bit_generator.lock, nogil:

@@ -1,6 +1,7 @@
 """The franchise's joint probability, hyperparameters and samples; the Geweke test."""
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -27,7 +28,9 @@ from skbnp.rows.batch import Tokens
 LENGTHS, N_WORDS = (3, 4, 2, 6, 1), 4
 #: Light tails, so that means of statistics are soon known.
 CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR = (4.0, 3.0), (5.0, 4.0), (6.0, 8.0)
-WORD_PRIOR = (5.0, 2.0)
+WORD_PRIOR, GROUP_PRIOR = (5.0, 2.0), (4.0, 3.0)
+#: Groups of the documents, None: of no group; and where each begins.
+GROUPS, LIMITS = (0, 0, 1, 1, None), np.array([0, 2, 4, 5])
 
 
 @dataclass
@@ -39,9 +42,10 @@ class SamplerState:
     tables: list  # of each document: the table of each opener
     dishes: list  # of each document: the dish of each table
     docs: list  # words of openers
+    weights: np.ndarray | None = None  # of the corpus, where documents have groups
 
     @classmethod
-    def draw(cls, rng, fixed=None):
+    def draw(cls, rng, fixed=None, groups=None):
         """Everything from the prior, token by token."""
         c = fixed or Concentrations(
             *(
@@ -50,25 +54,34 @@ class SamplerState:
             ),
             rng.uniform(*DISCOUNTS),
             rng.gamma(WORD_PRIOR[0], 1.0 / WORD_PRIOR[1]),
+            np.inf if groups is None else rng.gamma(GROUP_PRIOR[0], 1 / GROUP_PRIOR[1]),
         )
         openers = [draw_openers(rng, length, c) for length in LENGTHS]
         served, tables, dishes, alpha, gamma = [], [], [], c.doc, c.corpus
-        for of_doc in openers:
+        in_groups = {group: ([], []) for group in groups or ()}  # sizes, dishes
+        for of_doc, group in zip(openers, groups or [None] * len(openers), strict=True):
             sizes, own, of_table = [], [], []
             for _ in of_doc:
                 t = pick(rng, [*sizes, alpha])
                 if t == len(sizes):
                     sizes.append(0)
-                    k = pick(rng, [*served, gamma])
-                    if k == len(served):
-                        served.append(0)
-                    served[k] += 1
+                    if group is None:
+                        k = draw_dish(rng, served, gamma)
+                    else:
+                        others, dish = in_groups[group]
+                        at = pick(rng, [*others, c.group])
+                        if at == len(others):
+                            others.append(0)
+                            dish.append(draw_dish(rng, served, gamma))
+                        others[at] += 1
+                        k = dish[at]
                     of_table.append(k)
                 sizes[t] += 1
                 own.append(t)
             tables.append(own)
             dishes.append(of_table)
-        state = cls(c, openers, tables, dishes, [])
+        weights = None if groups is None else rng.dirichlet([*served, gamma])
+        state = cls(c, openers, tables, dishes, [], weights)
         state.draw_words(rng)
         return state
 
@@ -90,6 +103,15 @@ class SamplerState:
     def seating(self):
         of_table = [dict(enumerate(own)) for own in self.dishes]
         return reference.canonical(self.tables, of_table)
+
+
+def draw_dish(rng, served, gamma):
+    """The dish of a customer of the corpus, which is counted."""
+    k = pick(rng, [*served, gamma])
+    if k == len(served):
+        served.append(0)
+    served[k] += 1
+    return k
 
 
 def draw_openers(rng, length, concentrations):
@@ -136,7 +158,11 @@ def seat(state):
         np.array(dish, np.int32),
         np.array(word_size) if state.concentrations.has_repeats else None,
     )
-    return Seating(tokens, state.concentrations, tables)
+    if state.weights is None:
+        return Seating(tokens, state.concentrations, tables)
+    seating = Seating(tokens, state.concentrations, tables, None, LIMITS)
+    seating.set_weights(state.weights)
+    return seating
 
 
 def unseat(seating):
@@ -151,7 +177,8 @@ def unseat(seating):
         tables.append(seating.table[opens].tolist())
         dishes.append(seating.dish[begin : begin + seating.n_tables[doc]].tolist())
         docs.append(seating.words[opens].tolist())
-    return SamplerState(seating.concentrations, openers, tables, dishes, docs)
+    weights = seating.weights if seating.has_groups else None
+    return SamplerState(seating.concentrations, openers, tables, dishes, docs, weights)
 
 
 def statistics(state):
@@ -173,6 +200,23 @@ def statistics(state):
             "largest table of a word": openers.max(),
             "openers by tables": len(openers) * len(tables),
         }
+    of_groups = {}
+    if state.weights is not None:
+        tables_of = np.zeros((3, len(state.weights) - 1))
+        for row, own in zip([0, 0, 1, 1, 2], state.dishes, strict=True):
+            np.add.at(tables_of[row], own, 1)
+        log_p = log_x  # the prior of a seating alone is that without groups
+        of_groups = {
+            "group concentration": c.group,
+            "rest": state.weights[-1],
+            "squares of weights": (state.weights**2).sum(),
+            "squares in groups": (tables_of[:2] ** 2).sum(),
+            "dishes in groups": (tables_of[:2] > 0).sum(),
+            "dishes in both": (tables_of[0] * tables_of[1] > 0).sum(),
+            "tables by weights": (tables_of[:2] * state.weights[:-1]).sum(),
+            "direct tables by weights": tables_of[2] @ state.weights[:-1],
+            "concentration by dishes": c.group * (tables_of[:2] > 0).sum(),
+        }
     words = words_of(state)
     first = {state.dishes[0][t] for t in state.tables[0]}
     fourth = {state.dishes[3][t] for t in state.tables[3]}
@@ -182,6 +226,7 @@ def statistics(state):
             tokens[of_table[t]] += 1
     return {
         **of_words,
+        **of_groups,
         "gamma": gamma,
         "alpha": alpha,
         "eta": eta,
@@ -203,28 +248,33 @@ def words_of(state):
     return np.bincount(np.concatenate(state.docs).astype(int), minlength=N_WORDS)
 
 
-def check_geweke(move, n_draws, seed, fixed=None):
+def check_geweke(move, n_draws, seed, groups=None):
     check_joint_distribution(
-        lambda rng: SamplerState.draw(rng, fixed), statistics, move, n_draws, seed
+        lambda rng: SamplerState.draw(rng, None, groups),
+        statistics,
+        move,
+        n_draws,
+        seed,
     )
 
 
 def make_move(priors, *, split_merge, n_scans=0, meal_part=MEAL_PART):
     def move(state, rng):
         seating = seat(state)
-        sweep(seating, seating.workspace, 0, len(LENGTHS), meal_part, rng.bit_generator)
+        for part in seating.parts(0, len(LENGTHS)):
+            sweep(seating, seating.workspace, *part, meal_part, rng.bit_generator)
         seating.tidy()
         if split_merge:
             propose_moves(seating, 3, rng, n_scans)
             seating.tidy()
-        if priors is not None:
-            priors.resample(seating, rng)
+        priors.resample(seating, rng)
         return unseat(seating)
 
     return move
 
 
-LEARN = Priors(True, True, CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR, WORD_PRIOR)
+PRIORS = CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR, GROUP_PRIOR, WORD_PRIOR
+LEARN = Priors(True, True, *PRIORS)
 FIXED = {c: Concentrations(c, c, 0.4) for c in (0.3, 1.3, 5.0)}
 #: Draws in which bugs are found.
 N_FEW = 2_000
@@ -237,9 +287,10 @@ STEPS = {
 
 
 @pytest.mark.weekly
+@pytest.mark.parametrize("groups", [None, GROUPS], ids=["no groups", "groups"])
 @pytest.mark.parametrize("steps", STEPS)
-def test_geweke_with_hyperparameters(steps, seed):
-    check_geweke(make_move(LEARN, **STEPS[steps]), N_FEW, seed)
+def test_geweke_with_hyperparameters(steps, groups, seed):
+    check_geweke(make_move(LEARN, **STEPS[steps]), N_FEW, seed, groups)
 
 
 # -- planted bugs ----------------------------------------------------------------------
@@ -254,10 +305,24 @@ class TakesScaleForRate(Priors):
 
 @pytest.mark.weekly
 def test_geweke_finds_a_planted_bug_of_hyperparameters():
-    priors = CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR, WORD_PRIOR
-    wrong = TakesScaleForRate(True, True, *priors)
+    wrong = TakesScaleForRate(True, True, *PRIORS)
     with pytest.raises(AssertionError):
         check_geweke(make_move(wrong, split_merge=False), N_FEW, 0)
+
+
+class CountsTablesOfDocuments(Priors):
+    """In the place of the tables of groups."""
+
+    def _resample_group(self, seating, rng):
+        seating.n_group_tables = int(seating.group_tables()[:-1].sum())
+        Priors._resample_group(self, seating, rng)
+
+
+@pytest.mark.weekly
+def test_geweke_finds_a_planted_bug_of_the_concentration_of_groups():
+    wrong = CountsTablesOfDocuments(True, True, *PRIORS)
+    with pytest.raises(AssertionError):
+        check_geweke(make_move(wrong, split_merge=False), N_FEW, 0, GROUPS)
 
 
 # -- probabilities ---------------------------------------------------------------------
@@ -275,6 +340,32 @@ def test_log_joint_is_that_of_the_reference(number):
     of_words = c.word_discount, c.word_concentration
     expected += reference.log_prior_of_repeats(labels, *of_words)
     assert seat(state).log_joint() == pytest.approx(expected, rel=1e-12)
+
+
+def test_log_joint_of_groups_integrates_to_that_of_the_reference(seed):
+    """Over log ratios of the corpus weights of one and of two dishes."""
+    rng, left = np.random.default_rng(seed), {1, 2}
+    while left:
+        state = SamplerState.draw(rng, None, GROUPS)
+        c, n_dishes = state.concentrations, len(state.weights) - 1
+        if n_dishes not in left:
+            continue
+        left.remove(n_dishes)
+        seating, total = seat(state), 0.0
+        grid = np.linspace(-36.0, 36.0, 61)
+        for ratios in product(grid, repeat=n_dishes):
+            weights = np.exp([*ratios, 0.0])
+            seating.set_weights(weights / weights.sum())
+            total += np.exp(seating.log_joint()) * (grid[1] - grid[0]) ** n_dishes
+        concentrations = c.doc, c.group, c.corpus
+        expected = reference.log_prior_in_groups(state.seating, GROUPS, *concentrations)
+        expected += reference.log_evidence_of_counts(
+            state.seating, state.docs, c.topic_word_prior, N_WORDS
+        )
+        labels = [np.repeat(np.arange(len(sizes)), sizes) for sizes in state.openers]
+        of_words = c.word_discount, c.word_concentration
+        expected += reference.log_prior_of_repeats(labels, *of_words)
+        assert np.log(total) == pytest.approx(expected, abs=1e-3)
 
 
 def test_log_joint_of_documents_given_others_is_a_difference(seed):

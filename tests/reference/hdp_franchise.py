@@ -7,19 +7,24 @@ appear, so that equal seatings are equal tuples.
 
 from collections import Counter, defaultdict
 from itertools import product
-from math import lgamma, log
+from math import exp, lgamma, log
 
 __all__ = [
     "Franchise",
+    "GroupedFranchise",
     "RepeatingFranchise",
     "canonical",
     "log_evidence_of_counts",
     "log_prior",
+    "log_prior_in_groups",
     "log_prior_of_repeats",
     "openers",
     "seatings",
     "word_tables",
 ]
+
+#: In the place of the group of a document that has none.
+NO_GROUP = None
 
 
 def partitions(n):
@@ -66,6 +71,44 @@ def log_prior(seating, doc_concentration, corpus_concentration):
     served = Counter(dishes)
     total += len(served) * log(gamma) + sum(lgamma(m) for m in served.values())
     return total + lgamma(gamma) - lgamma(gamma + len(dishes))
+
+
+def log_prior_in_groups(
+    seating, groups, doc_concentration, group_concentration, corpus_concentration
+):
+    """Log probability of a seating if documents have groups, by all seatings of these.
+
+    Tables of the documents of a group are customers of its restaurant, whose tables are
+    customers of the corpus; so are tables of documents without a group.
+    """
+    tables, dishes = seating
+    alpha, a, gamma = doc_concentration, group_concentration, corpus_concentration
+    total, first, served = 0.0, 0, defaultdict(list)
+    for of_doc, group in zip(tables, groups, strict=True):
+        sizes = Counter(of_doc)
+        total += len(sizes) * log(alpha) + sum(lgamma(n) for n in sizes.values())
+        total += lgamma(alpha) - lgamma(alpha + len(of_doc))
+        served[group] += dishes[first : first + len(sizes)]
+        first += len(sizes)
+    direct = served.pop(NO_GROUP, [])
+    mass = 0.0
+    # A table of a group serves one dish: partitions that mix dishes are impossible.
+    for each in product(*(tuple(partitions(len(own))) for own in served.values())):
+        log_p, customers = 0.0, Counter(direct)
+        for own, of_group in zip(served.values(), each, strict=True):
+            pairs = set(zip(of_group, own, strict=True))
+            if len(pairs) > len(set(of_group)):
+                break
+            sizes = Counter(of_group)
+            log_p += len(sizes) * log(a) + sum(lgamma(n) for n in sizes.values())
+            log_p += lgamma(a) - lgamma(a + len(own))
+            customers.update(dish for _, dish in pairs)
+        else:
+            log_p += len(customers) * log(gamma)
+            log_p += sum(lgamma(m) for m in customers.values())
+            log_p += lgamma(gamma) - lgamma(gamma + sum(customers.values()))
+            mass += exp(log_p)
+    return total + log(mass)
 
 
 def log_evidence_of_counts(seating, docs, topic_word_prior, n_words):
@@ -301,6 +344,106 @@ class Franchise:
             tables.append(of)
             dishes.append({t: table[0] for t, table in enumerate(self.tables[doc])})
         return canonical(tables, dishes)
+
+
+# -- groups of documents ---------------------------------------------------------------
+
+
+class GroupedFranchise(Franchise):
+    """The same where documents have groups: the direct assignment of Teh et al. (2006).
+
+    The corpus weights of dishes, and of all others together, are numbers; each change
+    of them has a method. Tables of a group are drawn by their urns, one by one.
+    """
+
+    def __init__(self, docs, groups, n_words, alpha, a, gamma, eta, rng):
+        self.groups, self.a, self.of_doc = groups, a, 0
+        self.weights, self.rest = {}, 1.0
+        super().__init__(docs, n_words, alpha, gamma, eta, rng)
+
+    def own_tables(self, group, dish):
+        """Tables of the documents of a group that serve a dish."""
+        return sum(
+            table[0] == dish and len(table[1]) > 0
+            for other, own in zip(self.groups, self.tables, strict=True)
+            for table in own
+            if other == group and table is not self.taken
+        )
+
+    taken = None  # a table that draws its dish
+
+    def prior_masses(self, group):
+        """Masses of dishes for a table, and of a new one: those of the urn."""
+        if group is NO_GROUP:
+            return {**self.weights, None: self.rest}
+        masses = {k: self.a * weight for k, weight in self.weights.items()}
+        for dish in masses:
+            masses[dish] += self.own_tables(group, dish)
+        return {**masses, None: self.a * self.rest}
+
+    def dish_masses(self, words):
+        masses = self.prior_masses(self.groups[self.of_doc])
+        return {k: mass * self.predictive(k, words) for k, mass in masses.items()}
+
+    def new_table_mass(self, word):
+        total = sum(self.prior_masses(self.groups[self.of_doc]).values())
+        return self.alpha * sum(self.dish_masses([word]).values()) / total
+
+    def share_of_new(self):
+        return self.rng.beta(1.0, self.gamma)
+
+    def serve(self, dish):
+        is_new = dish is None
+        dish = super().serve(dish)
+        if is_new:
+            self.weights[dish] = self.rest * self.share_of_new()
+            self.rest -= self.weights[dish]
+        return dish
+
+    def clear(self, dish):
+        super().clear(dish)
+        if dish not in self.m:
+            self.rest += self.weights.pop(dish)
+
+    def draw_token(self, doc, token):
+        self.of_doc = doc
+        super().draw_token(doc, token)
+
+    def draw_dish(self, doc, table):
+        self.of_doc, self.taken = doc, table
+        super().draw_dish(doc, table)
+        self.taken = None
+
+    def opening_mass(self, dish):
+        return self.a * self.weights[dish]
+
+    def customers(self):
+        """Customers of the corpus by dish: tables of groups, drawn one by one."""
+        customers = Counter()
+        for group in set(self.groups):
+            served = [
+                table[0]
+                for other, own in zip(self.groups, self.tables, strict=True)
+                for table in own
+                if other == group
+            ]
+            seen = Counter()
+            for dish in served:
+                mass = self.opening_mass(dish)
+                if group is NO_GROUP or self.rng.random() * (mass + seen[dish]) < mass:
+                    customers[dish] += 1
+                seen[dish] += 1
+        return customers
+
+    def draw_weights(self):
+        customers = self.customers()
+        drawn = self.rng.dirichlet([*customers.values(), self.gamma])
+        self.weights = dict(zip(customers, drawn[:-1], strict=True))
+        self.rest = drawn[-1]
+
+    def sweep(self):
+        super().sweep()
+        self.draw_weights()
 
 
 # -- words that documents repeat -------------------------------------------------------

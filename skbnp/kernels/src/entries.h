@@ -48,10 +48,12 @@ SKBNP_INLINE ptrdiff_t touch_entries(ptrdiff_t n, const int32_t *dishes,
 }
 
 /* Weights m_k ratio_k / prod_{i < length} (x_k + i) of listed dishes in units of
-   scale^length, with x_k = n_k + V eta; their sum. Factors i and length - 1 - i make
+   scale^length, with x_k = n_k + V eta, and m_k tables and, if there is a base, so much
+   of that times its scale; their sum. Factors i and length - 1 - i make
    x (x + length - 1) + i (length - 1 - i) together. */
 SKBNP_INLINE double weigh_listed(ptrdiff_t n, const int32_t *dishes,
                                  const int32_t *tokens, const int32_t *tables,
+                                 const double *base, double base_scale,
                                  const double *ratio, int32_t length, double v_eta,
                                  double scale, double *restrict weights)
 {
@@ -63,7 +65,8 @@ SKBNP_INLINE double weigh_listed(ptrdiff_t n, const int32_t *dishes,
         for (ptrdiff_t j = 0; j < WIDE; j++) {
             int32_t k = dishes[start + (j < m ? j : 0)];
             x[j] = ((double)tokens[k] + v_eta) * scale;
-            up[j] = (double)tables[k] * ratio[k];
+            double mass = (double)tables[k] + (base ? base_scale * base[k] : 0.0);
+            up[j] = mass * ratio[k];
         }
         SKBNP_PRAGMA(omp simd)
         for (int j = 0; j < WIDE; j++) {

@@ -385,7 +385,7 @@ class MixturePredictor:
     background_weight: float = 0.0  # of the mean topic, see `background`
     learns: bool = False  # whether it is learned where the model has none
     #: Makes the priors of documents of their own, (n_docs, K + 1), in model order.
-    doc_priors: Callable[[sp.csr_array, Executor], Array] | None = None
+    doc_priors: Callable[[Any, sp.csr_array, Executor], Array] | None = None
 
     @classmethod
     def of_topics(
@@ -432,10 +432,14 @@ class MixturePredictor:
     ) -> tuple[sp.csr_array, Array]:
         """Infer tokens of topics, and tokens or first uses of words, (nnz,)."""
         burstiness = getattr(sample, "burstiness", None)
+        own = None
+        if self.doc_priors is not None:
+            own = self._own_priors(sample, X, executor)
         if burstiness is not None and self.repeats and X.nnz > 0:
-            seated = self._seat(sample, X, burstiness, executor)
+            seated = self._seat(sample, X, burstiness, executor, own)
             return seated.doc_topic, seated.tables
-        counts = fold_in(*_given(sample, X), executor)
+        topics, prior, words = _given(sample, X)
+        counts = fold_in(topics, prior if own is None else own[0], words, executor)
         if isinstance(sample, OrderedTopics):
             counts = counts[:, sample.columns]
         return counts, X.data
@@ -454,8 +458,7 @@ class MixturePredictor:
             topics, corpus_prior, held_out = _given(sample, X_held)
             prior, rest = corpus_prior, sample.doc_prior[-1:]
             if self.doc_priors is not None:
-                priors = self.doc_priors(X_observed, executor)
-                prior, rest = np.ascontiguousarray(priors[:, :-1]), priors[:, -1].copy()
+                prior, rest = self._own_priors(sample, X_observed, executor)
             if burstiness is None:
                 given = _given(sample, X_observed)
                 doc_topic = fold_in(given[0], prior, given[2], executor)
@@ -480,6 +483,14 @@ class MixturePredictor:
         probability = np.minimum(probability / len(self.samples), 1.0)
         with np.errstate(divide="ignore"):
             return (X_held.data * np.log(probability)).sum()
+
+    def _own_priors(
+        self, sample: Sample, X: sp.csr_array, executor: Executor
+    ) -> tuple[Array, Array]:
+        """Return the documents' own priors of topics, and of all others together."""
+        assert self.doc_priors is not None
+        priors = self.doc_priors(sample, X, executor)
+        return np.ascontiguousarray(priors[:, :-1]), priors[:, -1].copy()
 
     def _seat(
         self,

@@ -1,6 +1,7 @@
 """Gibbs chain of the HDP by the Chinese restaurant franchise: steps of a sweep."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +17,7 @@ from skbnp.kernels._franchise import sweep
 from skbnp.kernels._seating import group
 from skbnp.kernels._split_merge import SPLIT, propose
 from skbnp.models.hdp.fold_in import FixedTopics, MixturePredictor
+from skbnp.models.hdp.groups import infer_groups
 from skbnp.models.hdp_franchise.model import (
     START,
     VAGUE,
@@ -26,8 +28,9 @@ from skbnp.models.hdp_franchise.model import (
     TableAssignments,
 )
 from skbnp.rows.batch import Tokens
+from skbnp.utils.labels import MISSING
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.typing import Ints, Ints32
+from skbnp.utils.typing import Array, Ints, Ints32
 
 # Hyperparameters of the Chinese restaurant franchise, drawn given a seating.
 
@@ -41,19 +44,27 @@ class Priors:
     corpus: GammaPrior
     doc: GammaPrior
     topic: GammaPrior = (1.0, 1.0)
+    group: GammaPrior = (1.0, 1.0)
     word: GammaPrior = VAGUE  # of what documents repeat, which is always learned
 
     def resample(self, seating: Seating, rng: np.random.Generator) -> None:
-        """Draw the hyperparameters that are learned, in place, given the seating."""
+        """Draw the hyperparameters that are learned, in place, given the seating.
+
+        With groups of documents their tables come first, the corpus weights last.
+        """
+        seating.seat_groups(rng)
         if self.learn_concentrations:
             self._resample_corpus(seating, rng)
             self._resample_doc(seating, rng)
+            if seating.has_groups:
+                self._resample_group(seating, rng)
         if self.learn_topic_prior:
             self._resample_topic(seating, rng)
             seating.set_rates()
         repeats = seating.repeats()
         if repeats is not None:
             self._resample_repeats(seating, repeats, rng)
+        seating.draw_weights(rng)
 
     def log_density(self, seating: Seating) -> float:
         """Log prior density of the hyperparameters that are learned."""
@@ -61,6 +72,9 @@ class Priors:
         if self.learn_concentrations:
             total += draws.log_gamma_density(seating.corpus_concentration, self.corpus)
             total += draws.log_gamma_density(seating.doc_concentration, self.doc)
+            if seating.has_groups:
+                a = seating.group_concentration
+                total += draws.log_gamma_density(a, self.group)
         if self.learn_topic_prior:
             total += draws.log_gamma_density(seating.topic_word_prior, self.topic)
         if seating.word_size is not None:
@@ -68,7 +82,7 @@ class Priors:
         return total
 
     def _resample_corpus(self, seating: Seating, rng: np.random.Generator) -> None:
-        m = seating.n_all_tables
+        m = int(seating.customers.sum())
         seating.corpus_concentration = draws.draw_concentration(
             seating.corpus_concentration,
             np.array([m] if m > 0 else []),
@@ -84,6 +98,16 @@ class Priors:
             lengths[lengths > 0],
             seating.n_tables.sum(),
             self.doc,
+            rng,
+        )
+
+    def _resample_group(self, seating: Seating, rng: np.random.Generator) -> None:
+        tables = seating.group_tables()[:-1].sum(axis=1)
+        seating.group_concentration = draws.draw_concentration(
+            seating.group_concentration,
+            tables[tables > 0],
+            seating.n_group_tables,
+            self.group,
             rng,
         )
 
@@ -190,6 +214,7 @@ COLUMNS = (
     "topic_word_prior",
     "word_discount",
     "word_concentration",
+    "group_concentration",
 )
 #: Tokens of a piece of a sweep, about: some 20 ms.
 TOKENS_PER_PIECE = 1 << 17
@@ -212,6 +237,9 @@ class FranchiseState(chains.ChainState):
     concentrations: Concentrations
     n_splits: int
     n_merges: int
+    # Of groups of documents
+    corpus_tables: Ints32 | None = None  # customers of the corpus, by dish
+    corpus_weights: Array | None = None  # of dishes, and of all others
 
 
 class FranchiseChain(chains.GibbsChain[FranchiseState]):
@@ -225,7 +253,7 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
     `repeats_from` sweeps, or from the start; None: never. After each of the first
     `exchange_sweeps` sweeps priors of `known` topics, whose columns are ids, go to the
     topics that have taken their words, see `best_columns`: that is no move of a
-    sampler, and belongs to the burn-in.
+    sampler, and belongs to the burn-in. `group_limits` as of `Seating`.
     """
 
     def __init__(
@@ -244,6 +272,7 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
         known: TopicPriors | None = None,
         exchange_sweeps: float = 0,
         repeats_from: int | None = None,
+        group_limits: Ints | None = None,
     ):
         """Restore a saved state, or seat the tokens of a start, and name the dishes."""
         self.priors, self.seed_entropy = priors, seed_entropy
@@ -257,13 +286,20 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
         if isinstance(start, FranchiseState):
             n_before = 0 if places is None else len(places.tables)
             _check_tables(start, tokens, n_before)
-        self.seating = Seating(tokens, start.concentrations, start.tables, places)
+        self.seating = Seating(
+            tokens, start.concentrations, start.tables, places, group_limits
+        )
         self.pieces = chains.pieces_of(tokens.begin, TOKENS_PER_PIECE)
         if isinstance(start, FranchiseState):
+            _check_groups(start, self.seating)
+            self._restore_groups(start)
             self.state = replace(start, lineage=list(start.lineage))
             return
+        self.seating.seat_groups()
+        self.seating.draw_weights()
         if start.tables is None:
             self._seat(stream(seed_entropy, Purpose.START, number, start.step))
+            self.seating.seat_groups()
         ids = np.zeros(0, np.intp) if start.ids is None else start.ids
         if before is not None:
             first = before.component_ids[before.n_tokens > 0]
@@ -294,6 +330,7 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
             lineage=log,
             begin=start.step,
             log_joint=self._log_joint(),
+            **self._groups(),
         )
 
     def _seat(self, rng: np.random.Generator) -> None:
@@ -307,11 +344,12 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
     ) -> None:
         """Resample the seats of tokens of documents; add places for dishes if full."""
         seating = self.seating
-        while begin < stop:
-            work = seating.workspace
-            begin = sweep(seating, work, begin, stop, meal_part, rng.bit_generator)
-            if begin < stop:
-                seating.make_places()
+        for first, last in seating.parts(begin, stop):
+            while first < last:
+                work = seating.workspace
+                first = sweep(seating, work, first, last, meal_part, rng.bit_generator)
+                if first < last:
+                    seating.make_places()
 
     # -- one sweep --------------------------------------------------------------------
 
@@ -362,6 +400,7 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
             n_splits=n_splits,
             n_merges=n_merges,
             log_joint=self._log_joint(),
+            **self._groups(),
         )
         return ended, log
 
@@ -395,8 +434,13 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
                 Lineage(step, "exchange" if lives[other] else "merge", both, left)
             )
         dish = (np.cumsum(lives) - 1)[dish].astype(np.int32)
+        weights = seating.corpus_weights[: len(ids)]
         seating.restore(replace(tables, dish=dish))
         seating.tidy()
+        if seating.has_groups:
+            weights = weights[np.argsort(onto)]
+            rest = seating.rest + weights[~lives].sum()
+            seating.set_weights(np.append(weights[lives], rest))
         return ids[lives]
 
     def _names(self) -> Ints:
@@ -414,6 +458,21 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
     def _restore(self, state: FranchiseState) -> None:
         self.seating.concentrations = state.concentrations
         self.seating.restore(state.tables)
+        self._restore_groups(state)
+
+    def _restore_groups(self, state: FranchiseState) -> None:
+        self.seating.corpus_tables = state.corpus_tables
+        if state.corpus_weights is not None:
+            self.seating.set_weights(state.corpus_weights)
+
+    def _groups(self) -> dict[str, Any]:
+        """What a state has of the level of groups."""
+        tables, weights = self.seating.corpus_tables, self.seating.weights
+        return (
+            {}
+            if tables is None
+            else {"corpus_tables": tables, "corpus_weights": weights}
+        )
 
     # -- what it tells ----------------------------------------------------------------
 
@@ -430,6 +489,7 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
             "topic_word_prior": state.concentrations.topic_word_prior,
             "word_discount": state.concentrations.word_discount,
             "word_concentration": state.concentrations.word_concentration,
+            "group_concentration": state.concentrations.group,
         }
 
     def sample(self, run: RunTasks = run_in_turn) -> FranchiseSample:
@@ -476,11 +536,50 @@ def _check_tables(state: FranchiseState, tokens: Tokens, n_before: int) -> None:
         raise ValueError("The saved tables of a chain are damaged.")
 
 
+def _check_groups(state: FranchiseState, seating: Seating) -> None:
+    """Raise unless customers and weights of the corpus may be of saved tables."""
+    given, weights = state.corpus_tables, state.corpus_weights
+    is_sound = {given is not None, weights is not None} == {seating.has_groups}
+    if is_sound and given is not None and weights is not None:
+        most = seating.group_tables().sum(axis=0)
+        is_sound = given.shape == most.shape == weights[1:].shape
+        is_sound = is_sound and bool(((given > 0) & (given <= most)).all())
+        is_sound = is_sound and bool((weights >= 0.0).all())
+        is_sound = is_sound and abs(weights.sum() - 1.0) < 1e-6
+    if not is_sound:
+        raise ValueError("The saved tables of a chain are damaged.")
+
+
 def _word_sizes(state: FranchiseState) -> NDArray | None:
     """Tokens at each table of a word; 1 each, if documents repeat no words."""
     if state.concentrations.has_repeats:
         return state.tables.word_size
     return np.ones(len(state.tables.table), dtype=np.uint8)
+
+
+# Prediction of documents that have groups.
+
+
+def group_priors(
+    codes: Ints, sample: FranchiseSample, X: sp.csr_array, executor: Executor
+) -> Array:
+    """Dirichlet parameters of documents, (n_docs, K + 1).
+
+    `codes` are their groups, or that the label is missing, which is inferred then, or
+    new.
+    """
+    weights, alpha = sample.group_weights, sample.doc_concentration
+    priors = np.tile(sample.doc_prior, (len(codes), 1))
+    priors[codes >= 0] = alpha * weights[codes[codes >= 0]]
+    missing = np.flatnonzero(codes == MISSING)
+    if len(missing) and sample.group_tables is not None:
+        predictor = MixturePredictor([sample], repeats=True)
+        doc_topic = predictor.infer_counts(sample, X[missing], executor)
+        sizes, others = sample.group_tables[:-1].sum(axis=1), np.zeros(1)
+        given = np.broadcast_to(others, (len(missing), weights.shape[1])), weights
+        q = infer_groups(doc_topic, *given, sizes, np.full(len(missing), alpha))
+        priors[missing] = alpha * (q @ weights)
+    return priors
 
 
 # Start of chains of the Chinese restaurant franchise: topics of tokens.

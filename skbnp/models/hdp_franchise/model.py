@@ -4,8 +4,14 @@ Tokens of a document sit at tables, alpha weighs a new one; each table serves a 
 topic) that all documents share, gamma weighs a new one. Topics and weights are
 integrated out, so that seating and concentrations are the whole state. If documents
 repeat words (`repeats`), only the tokens that open a table of a word are seated.
+
+Documents may have groups, a third level between these and the corpus (Teh, Jordan, Beal
+and Blei, 2006, section 6). Tables of a document are then customers of the restaurant of
+its group, whose tables are customers of the corpus; so are tables of documents without
+a group. Weights of groups are integrated out, too, and those of the corpus are drawn.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Self
 
@@ -20,7 +26,7 @@ from skbnp.inference.chains import ChainState
 from skbnp.kernels import _seating as kernel
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.rows.batch import Tokens
-from skbnp.utils.ranges import Log, Positive, Sized, Steps
+from skbnp.utils.ranges import Log, Positive, Sized, Steps, Unlimited
 from skbnp.utils.ranges import Tokens as TokenCounts
 from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
@@ -181,6 +187,7 @@ class Concentrations:
     topic_word_prior: Positive  # eta
     word_discount: float = NONE[0]  # d
     word_concentration: float = NONE[1]  # c; infinite: no document repeats a word
+    group: Unlimited = np.inf  # of groups of documents; infinite: there are none
 
     @property
     def has_repeats(self) -> bool:
@@ -195,6 +202,7 @@ class Places:
     counts: sp.csr_array  # (n_dishes, n_words)
     tables: Ints32  # (n_dishes,)
     is_prior: bool = False  # whether of a prior, not of documents
+    group_tables: Ints32 | None = None  # see `FranchiseSample`
 
 
 class Seating:
@@ -212,7 +220,16 @@ class Seating:
         Where tokens sit; None: nobody does.
     before : Places or None
         Tables of documents that are gone, first dishes first.
+    group_limits : ndarray of int of shape (n_groups + 2,) or None
+        Documents come by groups, those without a group last: the first one of each, and
+        the number of all. None: there are no groups.
     """
+
+    # Of groups of documents
+    n_own_tables, scale, is_counted = 0, 1.0, False
+    rest = 1.0  # the weight of all dishes that nobody has
+    corpus_tables: Ints32 | None = None  # customers of the corpus, (n_dishes,)
+    n_group_tables = 0
 
     def __init__(
         self,
@@ -220,9 +237,15 @@ class Seating:
         concentrations: Concentrations,
         tables: TableAssignments | None = None,
         before: Places | None = None,
+        group_limits: Ints | None = None,
     ):
         """Allocate the arrays that kernels read and write, and count the tables."""
         n_docs, n_tokens = len(tokens.begin) - 1, len(tokens)
+        limits = np.zeros(1, np.intp) if group_limits is None else group_limits
+        self.has_groups, self.group_limits = group_limits is not None, limits
+        self.n_groups = len(limits) - 2
+        group = np.arange(len(limits) - 1, dtype=np.int32)
+        self.group = np.repeat(group, np.diff(limits))
         self.tokens, self.before = tokens, before
         self.words, self.begin = tokens.words, tokens.begin
         self.longest = int(np.diff(tokens.begin).max(initial=0))
@@ -256,6 +279,7 @@ class Seating:
             self.topic_word_prior,
             self.word_discount,
             self.word_concentration,
+            self.group_concentration,
         )
 
     @concentrations.setter
@@ -265,6 +289,7 @@ class Seating:
         self.topic_word_prior = value.topic_word_prior
         self.word_discount = value.word_discount
         self.word_concentration = value.word_concentration
+        self.group_concentration = value.group
         #: (n_tokens,), see `TableAssignments`; None: documents repeat no word.
         self.word_size = None
         if value.has_repeats:
@@ -345,6 +370,8 @@ class Seating:
         self.rate = np.zeros(n_places, dtype=np.float32)
         self.rate_sum = 0.0
         self.workspace = kernel.Workspace(n_places, self.longest)
+        self.corpus_weights = np.zeros(n_places * self.has_groups)
+        self.own_tables = np.zeros(n_places * self.has_groups, dtype=np.int32)
 
     def set_rates(self) -> None:
         """Recompute the rates of dishes in place, for a new topic prior."""
@@ -353,7 +380,9 @@ class Seating:
     def make_places(self) -> None:
         """Enlarge the arrays over dishes, so that new dishes of any document fit."""
         n_more = self.longest + SPARE_PLACES + len(self.dish_tables) // 4
-        for name in ("dish_tables", "dish_tokens", "is_new", "free_places"):
+        names = ["dish_tables", "dish_tokens", "is_new", "free_places"]
+        names += ["corpus_weights", "own_tables"] * self.has_groups
+        for name in names:
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.zeros(n_more, old.dtype)]))
         more = np.zeros(n_more, np.float32)
@@ -368,6 +397,7 @@ class Seating:
         renamed = np.zeros(max(self.n_served, 1), dtype=np.int32)
         renamed[places] = np.arange(len(places))
         tables, tokens = self.dish_tables[places], self.dish_tokens[places]
+        weights = self.corpus_weights
         kernel.tidy(self, self.workspace, renamed)
         n, n_places = len(places), len(self.dish_tables)
         fits = n_places - n >= self.longest + 1
@@ -379,8 +409,95 @@ class Seating:
             self.n_served, self.n_free = n, 0
         else:
             self._place(tables, tokens)
+        if self.has_groups:
+            self.set_weights(np.append(weights[places], self.rest))
         self.set_rates()
         return places, is_new
+
+    # -- groups of documents ----------------------------------------------------------
+
+    @property
+    def weights(self) -> Array:
+        """Corpus weights of the dishes of a tidy seating, the last of all others."""
+        return np.append(self.corpus_weights[: self.n_served], self.rest)
+
+    def set_weights(self, weights: Array) -> None:
+        """Set the corpus weights, the last of all others; no group is at hand."""
+        self.corpus_weights[:], self.rest = 0.0, float(weights[-1])
+        self.corpus_weights[: len(weights) - 1] = weights[:-1]
+        self.own_tables[:], self.is_counted = 0, False
+
+    def draw_weights(self, rng: np.random.Generator | None = None) -> None:
+        """Draw the corpus weights given the customers of the corpus, or take means."""
+        if self.corpus_tables is not None:
+            weights = np.append(self.corpus_tables, self.corpus_concentration)
+            if rng is not None and len(weights) > 1:
+                weights = rng.dirichlet(weights)
+            self.set_weights(weights / weights.sum())
+
+    def parts(self, begin: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield documents of one group each, which is at hand then."""
+        if not self.has_groups:
+            yield begin, stop
+            return
+        for group in np.unique(self.group[begin:stop]).tolist():
+            first, last = self.group_limits[group : group + 2].tolist()
+            self._enter(group, first, last)
+            yield max(begin, first), min(stop, last)
+
+    def _enter(self, group: int, first: int, last: int) -> None:
+        """Compute masses of dishes for new tables of a group."""
+        self.own_tables[:], self.scale = 0, 1.0
+        self.is_counted = group < self.n_groups
+        if self.is_counted:
+            self.scale = self.group_concentration
+            at = _filled(self.begin[first : last + 1], self.n_tables[first:last])
+            n = len(self.own_tables)
+            self.own_tables[:] = np.bincount(self.dish[at], minlength=n)
+            before = None if self.before is None else self.before.group_tables
+            if before is not None and group < len(before) - 1:
+                self.own_tables[: before.shape[1]] += before[group]
+        self.n_own_tables = int(self.own_tables.sum())
+        self.set_rates()
+
+    def group_tables(self) -> Ints32:
+        """Count tables m_gk of a tidy seating, (n_groups + 1, n_dishes).
+
+        The last row are customers of the corpus: tables of documents without a group,
+        or of those before groups came.
+        """
+        n = self.n_served
+        at = np.repeat(self.group, self.n_tables) * np.int64(n)
+        at += self.dish[self.live()]
+        shape = self.n_groups + 1, n
+        tables = np.bincount(at, minlength=shape[0] * n)
+        tables = tables.reshape(shape).astype(np.int32)
+        if self.before is not None:
+            others, last = self.before.group_tables, self.before.tables
+            if others is not None:
+                tables[: len(others) - 1, : len(last)] += others[:-1]
+                last = others[-1]
+            tables[-1, : len(last)] += last
+        return tables
+
+    def seat_groups(self, rng: np.random.Generator | None = None) -> None:
+        """Draw which tables of documents open tables of their groups, and count these.
+
+        By urns, given the corpus weights; without `rng` there is one of each dish.
+        """
+        if not self.has_groups:
+            return
+        tables = self.group_tables()
+        own, n_dishes = tables[:-1].ravel(), tables.shape[1]
+        dish = np.repeat(np.arange(len(own)), own) % max(n_dishes, 1)
+        place = np.arange(len(dish)) - np.repeat(np.cumsum(own) - own, own)
+        opens = place == 0
+        if rng is not None:
+            mass = self.group_concentration * self.corpus_weights[dish]
+            opens |= rng.random(len(dish)) * (mass + place) < mass
+        opened = np.bincount(dish[opens], minlength=n_dishes)
+        self.n_group_tables = int(opens.sum())
+        self.corpus_tables = (opened + tables[-1]).astype(np.int32)
 
     # -- what it says -----------------------------------------------------------------
 
@@ -388,6 +505,13 @@ class Seating:
     def n_dishes(self) -> int:
         """Number of dishes with a table."""
         return self.n_served - self.n_free
+
+    @property
+    def customers(self) -> Ints32:
+        """Customers of the corpus by dish of a tidy seating: tables, or of groups."""
+        if self.corpus_tables is not None:
+            return self.corpus_tables
+        return self.dish_tables[: self.n_served]
 
     @property
     def n_seated(self) -> NDArray[np.int64]:
@@ -427,15 +551,19 @@ class Seating:
         """Log p(seating) + log p(words | seating) of present documents, in nats.
 
         The seating includes tables of words. Partitions are unordered; tables from
-        before are given.
+        before are given. With groups the seating is tidy, and the corpus weights are
+        in it, as the density of their log ratios to the weight of all others.
         """
         n_dishes = self.dish_tables > 0
         total = log_prior_of_tables(
             self.size[self.live()], self.n_seated, self.doc_concentration
         )
-        total += log_prior_of_dishes(
-            self.dish_tables[n_dishes], self.corpus_concentration
-        )
+        if self.has_groups:
+            total += self._log_prior_in_groups()
+        else:
+            total += log_prior_of_dishes(
+                self.dish_tables[n_dishes], self.corpus_concentration
+            )
         repeats = self.repeats()
         if repeats is not None:
             total += repeats.log_probability(
@@ -448,6 +576,21 @@ class Seating:
                 joint += self._log_evidence_before(self.topic_word_prior)
             total -= joint
         return total
+
+    def _log_prior_in_groups(self) -> float:
+        """Log p(dishes of tables, log ratios of corpus weights)."""
+        tables, weights, gamma = (
+            self.group_tables(),
+            self.weights,
+            self.corpus_concentration,
+        )
+        group, dish = np.nonzero(tables[:-1])
+        sums, a = tables[:-1].sum(axis=1), self.group_concentration
+        logs = np.log(np.maximum(weights, 1e-300))
+        total = log_rising(a * weights[dish], tables[group, dish]).sum()
+        total -= log_rising(a, sums[sums > 0]).sum()
+        total += (len(weights) - 1) * np.log(gamma) + gamma * logs[-1]
+        return float(total + tables[-1] @ logs[:-1])
 
     def log_evidence(
         self, eta: float, counted: tuple[NDArray, NDArray] | None = None
@@ -532,17 +675,24 @@ class FranchiseSample:
     step: Steps  # sweeps made
     word_discount: float = NONE[0]  # d
     word_concentration: float = NONE[1]  # c
+    group_concentration: Unlimited = np.inf  # infinite: no groups of documents
+    #: Tables of documents of each group, and at last customers of the corpus that come
+    #: from no group; `table_counts` are all of these.
+    group_tables: Annotated[Ints32, Sized("n_group_rows", "n_components")] | None = None
 
     @classmethod
     def of(cls, seating: Seating, state: ChainState) -> "FranchiseSample":
         """Copy topics of a seating, most tables first; one empty topic if none."""
-        counts, tables = seating.dish_counts(), seating.dish_tables[: seating.n_served]
-        order = np.argsort(-tables, kind="stable")
+        counts, tables = seating.dish_counts(), seating.customers
+        order, group_tables = np.argsort(-tables, kind="stable"), None
+        if seating.has_groups:
+            group_tables = np.ascontiguousarray(seating.group_tables()[:, order])
         if len(order):
             counts, tables, ids = counts[order], tables[order], state.ids[order]
         else:
             counts = sp.csr_array((1, seating.tokens.n_words), dtype=np.int32)
             tables, ids = np.ones(1, np.int32), np.array([state.next_id - 1])
+            group_tables = None
         return cls(
             counts,
             tables,
@@ -555,6 +705,8 @@ class FranchiseSample:
             state.step,
             seating.word_discount,
             seating.word_concentration,
+            seating.group_concentration,
+            group_tables,
         )
 
     @classmethod
@@ -596,13 +748,34 @@ class FranchiseSample:
         return self.table_counts / (self.table_counts.sum() + self.corpus_concentration)
 
     @property
+    def _all_weights(self) -> Array:
+        """Expected corpus-level weights, the last of all other topics."""
+        total = self.table_counts.sum() + self.corpus_concentration
+        return np.append(self.topic_weights, self.corpus_concentration / total)
+
+    @property
     def doc_prior(self) -> Array:
-        """Dirichlet parameters of a document; the last is of all other topics."""
-        weights = self.topic_weights
-        rest = self.corpus_concentration / (
-            self.table_counts.sum() + self.corpus_concentration
-        )
-        return self.doc_concentration * np.append(weights, rest)
+        """Dirichlet parameters of a document; the last is of all other topics.
+
+        Where documents have groups, those of one of a new group: proportions have the
+        mean and the variances that they have if its weights are drawn, too.
+        """
+        return self.flat_concentration * self._all_weights
+
+    @property
+    def flat_concentration(self) -> float:
+        """Concentration of documents without a label."""
+        alpha, a = self.doc_concentration, self.group_concentration
+        return alpha if self.group_tables is None else alpha * a / (alpha + a + 1.0)
+
+    @property
+    def group_weights(self) -> Array:
+        """Expected weights of groups, the last of all other topics, (G, K + 1)."""
+        assert self.group_tables is not None
+        own = self.group_tables[:-1]
+        weights = np.tile(self.group_concentration * self._all_weights, (len(own), 1))
+        weights[:, :-1] += own
+        return weights / weights.sum(axis=1, keepdims=True)
 
     def word_topic(self, words: NDArray | slice = slice(None)) -> Array:
         """E[phi_kw] = (n_kw + eta) / (n_k + V eta) of some words, (n_words, K)."""
@@ -614,5 +787,9 @@ class FranchiseSample:
 
     def places(self) -> Places:
         """Return tables and counts, from which a seating of new documents starts."""
-        used = np.flatnonzero(self.n_tokens > 0)
-        return Places(self.topic_word_counts[used], self.table_counts[used])
+        used, groups = np.flatnonzero(self.n_tokens > 0), self.group_tables
+        tables = self.table_counts[used]
+        if groups is not None:
+            groups = np.ascontiguousarray(groups[:, used])
+            tables = groups.sum(axis=0, dtype=np.int32)
+        return Places(self.topic_word_counts[used], tables, group_tables=groups)
