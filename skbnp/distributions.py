@@ -470,6 +470,6 @@ def log_gamma_density(x: float, prior: GammaPrior) -> float:
     return float(density - rate * x)
 
 
-def log_rising(x: float, n: NDArray) -> Array:
+def log_rising(x: float | Array, n: NDArray) -> Array:
     """Log of x (x + 1) ... (x + n - 1) for n > 0, exact for large x too."""
     return gammaln(n) - betaln(x, n)

@@ -495,7 +495,6 @@ class LabelledDocumentsMixin(TopicModelMixin):
     def _check_groups(self, X: MatrixLike, groups: Any) -> Factors | None:
         """Check labels of documents, if there are any."""
 
-    @property
     @abstractmethod
     def _known_groups(self) -> tuple[Sequence[str], Sequence[Sequence[Label]]] | None:
         """Names of the factors of a fit, and labels of each, or None."""
@@ -505,7 +504,7 @@ class LabelledDocumentsMixin(TopicModelMixin):
         factors = self._check_groups(X, groups)
         if factors is None:
             return None
-        known = self._known_groups
+        known = self._known_groups()
         if known is None:
             raise ValueError("groups must have been given to fit, too.")
         codes = factors.codes_in(*known)
@@ -523,7 +522,7 @@ class LabelledDocumentsMixin(TopicModelMixin):
             self, counts: sp.csr_array, factors: Factors | None = None
         ) -> tuple[Any, np.ndarray, np.ndarray]: ...
 
-        def _predictor(self, factors: Factors | None = None) -> Predictor: ...
+        def _predictor(self, factors: Factors | None = None) -> Any: ...
 
     def transform(
         self, X: MatrixLike, *, groups: ArrayLike | None = None

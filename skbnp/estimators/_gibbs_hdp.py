@@ -422,7 +422,6 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
             )
         return factors
 
-    @property
     def _known_groups(self) -> tuple[list[str], list[tuple[Label, ...]]] | None:
         return None if self._groups is None else ([self._groups[0]], [self._groups[1]])
 
@@ -431,14 +430,16 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
         in_fit = method == "fit"
         factors, known = self._check_groups(X, groups), None if in_fit else self._groups
         data = super()._read(X, reset=reset, method=method, sample_weight=sample_weight)
-        if factors is None and known is None:
-            return data
-        name, labels = known or (factors.names[0], ())
         codes = np.full(len(data.rows), MISSING)
         if factors is not None:
+            name, labels = known or (factors.names[0], ())
             present = factors.labels[0]
             labels = (*labels, *(label for label in present if label not in labels))
             codes = factors.codes_in([name], [labels])[data.rows, 0]
+        elif known is not None:
+            name, labels = known
+        else:
+            return data
         data = replace(data, groups=(name, labels))
         if in_fit and len(labels) < 2:
             return data
@@ -770,8 +771,8 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
         check_number("group_concentration", sample.group_concentration, **GROUP_RANGE)
         tables = sample.group_tables
         if tables is not None:
-            has_labels = self._groups is not None
-            if not has_labels or len(tables) != len(self._groups[1]) + 1:
+            _, labels = self._groups or ("", ())
+            if len(tables) != len(labels) + 1:
                 raise damaged("group_tables", "is not of the groups of the fit")
             if (tables.sum(axis=0) < sample.table_counts).any():
                 raise damaged("group_tables", "has fewer tables than the corpus")

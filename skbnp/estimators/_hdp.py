@@ -1250,7 +1250,6 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         own = partial(doc_priors, groups, posterior, factors)
         return replace(predictor, doc_priors=lambda _, *given: own(*given))
 
-    @property
     def _known_groups(self) -> tuple[Sequence[str], Sequence[Sequence[Label]]] | None:
         known = self._posterior.groups
         if known is None:

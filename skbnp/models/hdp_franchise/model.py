@@ -470,8 +470,8 @@ class Seating:
         at = np.repeat(self.group, self.n_tables) * np.int64(n)
         at += self.dish[self.live()]
         shape = self.n_groups + 1, n
-        tables = np.bincount(at, minlength=shape[0] * n)
-        tables = tables.reshape(shape).astype(np.int32)
+        counted = np.bincount(at, minlength=shape[0] * n)
+        tables: Ints32 = counted.reshape(shape).astype(np.int32)
         if self.before is not None:
             others, last = self.before.group_tables, self.before.tables
             if others is not None:
