@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -516,14 +516,6 @@ class LabelledDocumentsMixin(TopicModelMixin):
             )
         return factors
 
-    if TYPE_CHECKING:
-
-        def _doc_topics(
-            self, counts: sp.csr_array, factors: Factors | None = None
-        ) -> tuple[Any, np.ndarray, np.ndarray]: ...
-
-        def _predictor(self, factors: Factors | None = None) -> Any: ...
-
     def transform(
         self, X: MatrixLike, *, groups: ArrayLike | None = None
     ) -> np.ndarray:
@@ -547,8 +539,9 @@ class LabelledDocumentsMixin(TopicModelMixin):
             corpus-level ones. float32 if `X` is, otherwise float64.
         """
         counts, dtype = self._check_counts(X, "transform")
-        factors = self._check_known_groups(X, groups)
-        return self._proportions(*self._doc_topics(counts, factors), dtype)
+        factors, model = self._check_known_groups(X, groups), cast(Any, self)
+        result, prior, columns = model._doc_topics(counts, factors)
+        return self._proportions(result, prior, columns, dtype)
 
     def fit_transform(  # type: ignore[override]
         self,
@@ -618,7 +611,7 @@ class LabelledDocumentsMixin(TopicModelMixin):
         skbnp.metrics.document_completion_score : The same with other splits.
         """
         counts, _ = self._check_counts(X, "score")
-        predictor = self._predictor(self._check_known_groups(X, groups))
+        predictor = cast(Any, self)._predictor(self._check_known_groups(X, groups))
         return score_completion(predictor, counts, self.n_jobs, repeats=repeats)
 
 

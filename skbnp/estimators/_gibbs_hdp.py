@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import Annotated, Any, Self
 
@@ -59,10 +60,6 @@ PLAIN_SWEEPS = 15
 #: Tokens that hold a frozen topic as it is, of one and of all: many times those of any
 #: corpus that a sampler can sweep, and few enough to be counted.
 FIXED_TOKENS, ALL_FIXED_TOKENS = 1e8, 1e9
-#: Concentration of groups of documents that chains start from: the mean of its prior.
-GROUP_START = 1.0
-#: What it may be in a file.
-GROUP_RANGE = {"least": 1e-300, "most": np.inf}
 
 
 class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsMixin):
@@ -235,8 +232,8 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     _kept: list[FranchiseSample]
     _chains: tuple[chain.FranchiseState, ...] | None
     _known: TopicPriors | None = None  # topics that are known before a fit
-    #: Name of the labels of documents, and labels of groups, if there were any.
-    _groups: tuple[str, tuple[Label, ...]] | None = None
+    #: The factor of groups of documents, and its labels, if there were any.
+    _groups: tuple[tuple[str, ...], tuple[tuple[Label, ...], ...]] | None = None
 
     # Fitted
     doc_concentration_: float
@@ -365,51 +362,6 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
         """
         return self._fit(X, y, sample_weight=sample_weight, groups=groups)
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Sample topics of a chunk of documents, given the counts of those before.
-
-        The chunk is seated sequentially, each part given those before it, and swept
-        over `max_iter` times by Gibbs steps alone. Then its counts are kept, its
-        seating is not: hyperparameters of single documents are learned from the chunk,
-        all others from all counts. The first call fixes the vocabulary of matrices.
-        Columns of data frames go by their names: new ones extend the topics, absent
-        ones are zeros. After `fit` the sample with the highest log joint goes on. A
-        failed call leaves the estimator as it was.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of the chunk; rows are documents.
-        y : None
-            Ignored, but handed on to callbacks.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Whole numbers: a row of weight w counts as w copies of it, and one of weight
-            0 is left out. None is 1 for all. Fractions raise ValueError: a row is in a
-            step as a whole.
-        groups : array-like of shape (n_samples,), default=None
-            Labels of the documents as in `fit`; new labels are new groups.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            As `fit`, or if `X` has, without names, another number of columns than
-            before, or none of the names.
-        """
-        return self._partial_fit(X, y, sample_weight=sample_weight, groups=groups)
-
     def _check_groups(self, X: MatrixLike, groups: Any) -> Factors | None:
         if groups is None:
             return None
@@ -422,37 +374,27 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
             )
         return factors
 
-    def _known_groups(self) -> tuple[list[str], list[tuple[Label, ...]]] | None:
-        return None if self._groups is None else ([self._groups[0]], [self._groups[1]])
+    def _known_groups(self):
+        return self._groups
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None, groups=None):
         """Read documents; those that have groups come in their order, others last."""
-        in_fit = method == "fit"
-        factors, known = self._check_groups(X, groups), None if in_fit else self._groups
+        factors, known = self._check_groups(X, groups), None
         data = super()._read(X, reset=reset, method=method, sample_weight=sample_weight)
         codes = np.full(len(data.rows), MISSING)
         if factors is not None:
-            name, labels = known or (factors.names[0], ())
-            present = factors.labels[0]
-            labels = (*labels, *(label for label in present if label not in labels))
-            codes = factors.codes_in([name], [labels])[data.rows, 0]
-        elif known is not None:
-            name, labels = known
-        else:
-            return data
-        data = replace(data, groups=(name, labels))
-        if in_fit and len(labels) < 2:
-            return data
-        codes = np.where(codes < 0, len(labels), codes)
+            known, codes = (factors.names, factors.labels), factors.codes[data.rows, 0]
+        elif method == "partial_fit":
+            known = self._groups
+        n_groups = 0 if known is None else len(known[1][0])
+        if n_groups < 2:
+            return replace(data, groups=known)
+        codes = np.where(codes < 0, n_groups, codes)
         order = np.argsort(codes, kind="stable")
         counts = data.counts[order]
-        return replace(
-            data,
-            counts=counts,
-            tokens=Tokens.from_counts(counts),
-            rows=data.rows[order],
-            group_limits=np.searchsorted(codes[order], np.arange(len(labels) + 2)),
-        )
+        limits = np.searchsorted(codes[order], np.arange(n_groups + 2))
+        tokens = Tokens.from_counts(counts)
+        return TokenCorpus(counts, tokens, data.rows[order], known, limits)
 
     def _account(self, n_before, data, *, adds):
         account = super()._account(n_before, data, adds=adds)
@@ -495,15 +437,6 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
                 before = FranchiseSample.of_prior(counts, known.columns, prior)
             values = counts[:, known.words].T.toarray().astype(np.float64)
             known = replace(known, values=values, is_whole=False)
-        if isinstance(start, chain.FranchiseStart):
-            concentrations = start.concentrations
-            group = concentrations.group
-            if data.group_limits is None:
-                group = np.inf
-            elif np.isinf(group):
-                group = GROUP_START
-            concentrations = replace(concentrations, group=group)
-            start = replace(start, concentrations=concentrations)
         repeats_from = min(PLAIN_SWEEPS, (burn_in or 0) // 2) if may_repeat else None
         sweeps = self.split_merge_sweeps
         moves = self.split_merge and burn_in is not None
@@ -768,11 +701,9 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
 
     def _check_sample(self, sample: FranchiseSample, sizes: dict[str, int]) -> None:
         _check_repeats(sample)
-        check_number("group_concentration", sample.group_concentration, **GROUP_RANGE)
         tables = sample.group_tables
         if tables is not None:
-            _, labels = self._groups or ("", ())
-            if len(tables) != len(labels) + 1:
+            if self._groups is None or len(tables) != len(self._groups[1][0]) + 1:
                 raise damaged("group_tables", "is not of the groups of the fit")
             if (tables.sum(axis=0) < sample.table_counts).any():
                 raise damaged("group_tables", "has fewer tables than the corpus")
@@ -780,7 +711,6 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
 
     def _check_chain(self, state: chain.FranchiseState) -> None:
         _check_repeats(state.concentrations)
-        check_number("group", state.concentrations.group, **GROUP_RANGE)
 
     # -- editing ----------------------------------------------------------------------
 
@@ -896,15 +826,8 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
         predictor, known = MixturePredictor(self.samples_, repeats=True), self._groups
         if known is None or self._best().group_tables is None:
             return predictor
-
-        def own(sample: Any, X: sp.csr_array, executor: Executor) -> np.ndarray:
-            """Dirichlet parameters of documents by their labels."""
-            codes = np.full(X.shape[0], MISSING)
-            if factors is not None:
-                codes = factors.codes_in([known[0]], [known[1]])[:, 0]
-            return chain.group_priors(codes, sample, X, executor)
-
-        return replace(predictor, doc_priors=own)
+        codes = None if factors is None else factors.codes_in(*known)[:, 0]
+        return replace(predictor, doc_priors=partial(chain.group_priors, codes))
 
     def _doc_topics(
         self, counts: sp.csr_array, factors: Factors | None = None
@@ -923,7 +846,7 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
         check_is_fitted(self)
         if self._groups is None:
             raise AttributeError("This GibbsHDP has no groups: fit had no labels.")
-        return np.array(self._groups[1])
+        return np.array(self._groups[1][0])
 
     @property
     def group_weights_(self) -> np.ndarray:
@@ -936,7 +859,8 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     @property
     def group_concentration_(self) -> float:
         """Concentration of the weights of groups; infinite: they are the corpus's."""
-        return self._best().group_concentration if len(self.groups_) else np.inf
+        best, _ = self._best(), self.groups_
+        return np.inf if best.group_tables is None else best.group_concentration
 
     def _expected_uses(self, counts: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
         """Expected uses of topics in documents, (n_docs, n_components_), and of words.

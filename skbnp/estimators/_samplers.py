@@ -446,8 +446,8 @@ class TokenCorpus:
     counts: sp.csr_array
     tokens: Tokens
     rows: Ints  # of `X`
-    #: Name and labels of groups of documents, and limits of groups, see `Seating`.
-    groups: tuple[str, tuple[Label, ...]] | None = None
+    #: Factor and labels of groups of documents, and limits of groups, see `Seating`.
+    groups: tuple[tuple[str, ...], tuple[tuple[Label, ...], ...]] | None = None
     group_limits: Ints | None = None
 
     def __len__(self) -> int:

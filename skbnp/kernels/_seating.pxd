@@ -82,7 +82,6 @@ cdef class Workspace:
     cdef int32_t[:, ::1] by_token
     cdef int32_t[:, ::1] part
 
-cdef int32_t* ints(object array, Py_ssize_t least) except? NULL
 cdef int open_seating(Franchise* f, object s, Workspace work) except -1
 cdef int close_seating(Franchise* f, object s) except -1
 

@@ -20,7 +20,7 @@ cdef class Workspace:
         self.part = np.zeros((3, PART_TOKENS), dtype=np.int32)
 
 
-cdef int32_t* ints(object array, Py_ssize_t least) except? NULL:
+cdef int32_t* _ints(object array, Py_ssize_t least) except? NULL:
     cdef int32_t[::1] view = array
     if view.shape[0] < least:
         raise ValueError(f"{view.shape[0]} entries where {least} are needed")
@@ -29,13 +29,6 @@ cdef int32_t* ints(object array, Py_ssize_t least) except? NULL:
 
 cdef float* _floats(object array, Py_ssize_t least) except? NULL:
     cdef float[::1] view = array
-    if view.shape[0] < least:
-        raise ValueError(f"{view.shape[0]} entries where {least} are needed")
-    return &view[0] if view.shape[0] else NULL
-
-
-cdef double* _doubles(object array, Py_ssize_t least) except? NULL:
-    cdef double[::1] view = array
     if view.shape[0] < least:
         raise ValueError(f"{view.shape[0]} entries where {least} are needed")
     return &view[0] if view.shape[0] else NULL
@@ -51,27 +44,28 @@ cdef const int64_t* _limits(object array) except NULL:
 cdef int open_seating(Franchise* f, object s, Workspace work) except -1:
     """Point at the arrays of a seating."""
     cdef const int32_t[::1] words = s.words
+    cdef double[::1] weights = s.corpus_weights
     cdef Py_ssize_t n_places = len(s.dish_tables)
     f.begin, f.n_docs = _limits(s.begin), len(s.begin) - 1
     if words.shape[0] < f.begin[f.n_docs]:
         raise ValueError("begin and words disagree")
     f.words = &words[0] if words.shape[0] else NULL
-    f.table = ints(s.table, words.shape[0])
-    f.size, f.dish = ints(s.size, words.shape[0]), ints(s.dish, words.shape[0])
+    f.table = _ints(s.table, words.shape[0])
+    f.size, f.dish = _ints(s.size, words.shape[0]), _ints(s.dish, words.shape[0])
     f.word_size = NULL
     if s.word_size is not None:
-        f.word_size = ints(s.word_size, words.shape[0])
-    f.n_tables = ints(s.n_tables, f.n_docs)
+        f.word_size = _ints(s.word_size, words.shape[0])
+    f.n_tables = _ints(s.n_tables, f.n_docs)
     f.room, f.n_words = _limits(s.room), len(s.room) - 1
-    f.n_entries = ints(s.n_entries, f.n_words)
-    f.entry_dish = ints(s.entry_dish, f.room[f.n_words])
-    f.entry_count = ints(s.entry_count, f.room[f.n_words])
+    f.n_entries = _ints(s.n_entries, f.n_words)
+    f.entry_dish = _ints(s.entry_dish, f.room[f.n_words])
+    f.entry_count = _ints(s.entry_count, f.room[f.n_words])
     f.n_places, f.n_served, f.n_free = n_places, s.n_served, s.n_free
-    f.dish_tokens = ints(s.dish_tokens, n_places)
-    f.dish_tables = ints(s.dish_tables, n_places)
+    f.dish_tokens = _ints(s.dish_tokens, n_places)
+    f.dish_tables = _ints(s.dish_tables, n_places)
     f.inverse, f.rate = _floats(s.inverse, n_places), _floats(s.rate, n_places)
-    f.is_new = ints(s.is_new, n_places)
-    f.free_places = ints(s.free_places, n_places)
+    f.is_new = _ints(s.is_new, n_places)
+    f.free_places = _ints(s.free_places, n_places)
     f.n_all_tables, f.rate_sum = s.n_all_tables, s.rate_sum
     f.corpus_concentration = s.corpus_concentration
     f.doc_concentration = s.doc_concentration
@@ -80,10 +74,12 @@ cdef int open_seating(Franchise* f, object s, Workspace work) except -1:
     f.corpus_weights, f.scale, f.own_tables = NULL, 1.0, f.dish_tables
     f.n_own_tables, f.is_counted = 0, False
     if s.has_groups:
-        f.corpus_weights, f.scale = _doubles(s.corpus_weights, n_places), s.scale
-        f.own_tables, f.n_own_tables = ints(s.own_tables, n_places), s.n_own_tables
+        f.corpus_weights, f.scale = &weights[0], s.scale
+        f.own_tables, f.n_own_tables = _ints(s.own_tables, n_places), s.n_own_tables
         f.is_counted = s.is_counted
     set_rest(f, s.rest)
+    if s.has_groups and weights.shape[0] < n_places:
+        raise ValueError("corpus_weights must have an entry per place")
     if work.n_places < n_places or work.longest < s.longest:
         raise ValueError("the workspace is too small")
     f.doc_tokens, f.doc_tables = &work.by_place[0, 0], &work.by_place[1, 0]

@@ -14,7 +14,6 @@ from skbnp.kernels._seating cimport (
     Workspace,
     add_table,
     close_seating,
-    ints,
     note_dish,
     open_seating,
     put_words,
@@ -136,9 +135,7 @@ cdef inline double word_gain(double eta, int32_t a, int32_t b) noexcept nogil:
     return log_rising(eta, a) - log_rising(eta + b, a)
 
 
-cdef inline double log_odds_of_tables(
-    const Proposal* p, int64_t at
-) noexcept nogil:
+cdef inline double log_odds_of_tables(const Proposal* p, int64_t at) noexcept nogil:
     """Log odds of the first dish for a table, by the tables so far."""
     cdef double one = p.share * p.mass, other = (1.0 - p.share) * p.mass
     cdef int64_t g = group_of(p, at)
@@ -452,6 +449,7 @@ def propose(
     cdef Franchise f
     cdef Proposal p
     cdef bitgen_t* rng = borrow(bit_generator)
+    cdef const int32_t[::1] group = seating.group
     cdef int outcome
     open_seating(&f, seating, work)
     if doc.shape[0] < 2 or f.n_free + f.n_places == f.n_served:
@@ -462,6 +460,8 @@ def propose(
         raise ValueError("first does not fit")
     if words.shape[0] < f.begin[f.n_docs] or begin.shape[0] < f.begin[f.n_docs]:
         raise ValueError("words and begin must have an entry per token")
+    if seating.has_groups and group.shape[0] < f.n_docs:
+        raise ValueError("group must have an entry per document")
     cdef int32_t[::1] queue = np.empty(doc.shape[0], dtype=np.int32)
     cdef int8_t[::1] is_other = np.empty(doc.shape[0], dtype=np.int8)
     cdef int32_t[:, ::1] counts = np.zeros((2, f.n_words), dtype=np.int32)
@@ -469,8 +469,8 @@ def propose(
     p.doc, p.table, p.first = &doc[0], &table[0], &first[0]
     p.n_scans, p.n_tables = n_scans, doc.shape[0]
     p.group, p.n_groups, p.share, p.mass = NULL, 1, 0.5, 0.0
-    if seating.has_groups:
-        p.group, p.n_groups = ints(seating.group, f.n_docs), seating.n_groups
+    if group.shape[0]:
+        p.group, p.n_groups = &group[0], seating.n_groups
         f.scale, f.is_counted = seating.group_concentration, False
     cdef double[:, ::1] tables = np.zeros((2, p.n_groups + 1))
     p.tables_one, p.tables_other = &tables[0, 0], &tables[1, 0]

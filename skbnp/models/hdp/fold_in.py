@@ -432,9 +432,7 @@ class MixturePredictor:
     ) -> tuple[sp.csr_array, Array]:
         """Infer tokens of topics, and tokens or first uses of words, (nnz,)."""
         burstiness = getattr(sample, "burstiness", None)
-        own = None
-        if self.doc_priors is not None:
-            own = self._own_priors(sample, X, executor)
+        own = self._own_priors(sample, X, executor)
         if burstiness is not None and self.repeats and X.nnz > 0:
             seated = self._seat(sample, X, burstiness, executor, own)
             return seated.doc_topic, seated.tables
@@ -456,14 +454,12 @@ class MixturePredictor:
         for sample in self.samples:
             burstiness = self._burstiness(sample, X_observed, executor)
             topics, corpus_prior, held_out = _given(sample, X_held)
-            prior, rest = corpus_prior, sample.doc_prior[-1:]
-            if self.doc_priors is not None:
-                prior, rest = self._own_priors(sample, X_observed, executor)
+            own = self._own_priors(sample, X_observed, executor)
+            prior, rest = own or (corpus_prior, sample.doc_prior[-1:])
             if burstiness is None:
                 given = _given(sample, X_observed)
                 doc_topic = fold_in(given[0], prior, given[2], executor)
             else:
-                own = prior, rest
                 seated = self._seat(sample, X_observed, burstiness, executor, own)
                 doc_topic = seated.doc_topic
             theta = doc_topic.toarray()
@@ -486,9 +482,10 @@ class MixturePredictor:
 
     def _own_priors(
         self, sample: Sample, X: sp.csr_array, executor: Executor
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Array, Array] | None:
         """Return the documents' own priors of topics, and of all others together."""
-        assert self.doc_priors is not None
+        if self.doc_priors is None:
+            return None
         priors = self.doc_priors(sample, X, executor)
         return np.ascontiguousarray(priors[:, :-1]), priors[:, -1].copy()
 

@@ -325,7 +325,7 @@ class Groups:
             if len(missing) == 0:
                 continue
             own = slice(limits[f], limits[f + 1])
-            q = infer_groups(
+            q = self.infer(
                 doc_topic[missing],
                 result[missing],
                 share * weights[own],
@@ -336,34 +336,28 @@ class Groups:
         result *= concentration[:, None]
         return result
 
+    @staticmethod
+    def infer(doc_topic, others, weights, n_docs, concentration) -> Array:
+        """Probability of each group of a factor, (n_docs, n_groups of the factor).
 
-def infer_groups(
-    doc_topic: sp.csr_array,
-    others: Array,
-    weights: Array,
-    n_docs: Array,
-    concentration: Array,
-) -> Array:
-    """Probability of each group of a factor, (n_docs, n_groups of the factor).
-
-    `others` are the other parts of the base, (n_docs, K + 1).
-    """
-    doc, topic = rows_of(doc_topic.indptr), doc_topic.indices
-    counts = np.maximum(doc_topic.data, LEAST_TABLES)
-    some, a = -np.expm1(-counts), concentration[doc]
-    others, counts = others[doc, topic], counts / some
-    logs = np.empty((doc_topic.shape[0], len(weights)))
-    for g, own in enumerate(weights):
-        masses = a * (others + own[topic])
-        parameters = np.concatenate([masses + counts, masses])
-        values = np.empty_like(parameters)
-        log_gamma(parameters, values, np.empty_like(parameters))
-        growth = some * (values[: len(masses)] - values[len(masses) :])
-        logs[:, g] = np.bincount(doc, growth, len(logs))
-    logs += np.log(1.0 + n_docs)
-    logs -= logs.max(axis=1, keepdims=True)
-    q = np.exp(logs)
-    return q / q.sum(axis=1, keepdims=True)
+        `others` are the other parts of the base, (n_docs, K + 1).
+        """
+        doc, topic = rows_of(doc_topic.indptr), doc_topic.indices
+        counts = np.maximum(doc_topic.data, LEAST_TABLES)
+        some, a = -np.expm1(-counts), concentration[doc]
+        others, counts = others[doc, topic], counts / some
+        logs = np.empty((doc_topic.shape[0], len(weights)))
+        for g, own in enumerate(weights):
+            masses = a * (others + own[topic])
+            parameters = np.concatenate([masses + counts, masses])
+            values = np.empty_like(parameters)
+            log_gamma(parameters, values, np.empty_like(parameters))
+            growth = some * (values[: len(masses)] - values[len(masses) :])
+            logs[:, g] = np.bincount(doc, growth, len(logs))
+        logs += np.log(1.0 + n_docs)
+        logs -= logs.max(axis=1, keepdims=True)
+        q = np.exp(logs)
+        return q / q.sum(axis=1, keepdims=True)
 
 
 def _share(n_old: float, n_new: float, decay: float) -> float:
@@ -459,7 +453,7 @@ def _find_kinds(
         groups = empty.extended(factors)
         groups = groups.learn(doc_topic, kinds[:, None], state.weights)
         corpus, share = groups.shares
-        q = infer_groups(
+        q = groups.infer(
             doc_topic,
             np.tile(corpus * state.weights, (n_docs, 1)),
             share * groups.weights(state.weights),

@@ -1,7 +1,6 @@
 """Gibbs chain of the HDP by the Chinese restaurant franchise: steps of a sweep."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,11 +16,12 @@ from skbnp.kernels._franchise import sweep
 from skbnp.kernels._seating import group
 from skbnp.kernels._split_merge import SPLIT, propose
 from skbnp.models.hdp.fold_in import FixedTopics, MixturePredictor
-from skbnp.models.hdp.groups import infer_groups
+from skbnp.models.hdp.groups import Groups
 from skbnp.models.hdp_franchise.model import (
     START,
     VAGUE,
     Concentrations,
+    Corpus,
     FranchiseSample,
     Repeats,
     Seating,
@@ -237,9 +237,7 @@ class FranchiseState(chains.ChainState):
     concentrations: Concentrations
     n_splits: int
     n_merges: int
-    # Of groups of documents
-    corpus_tables: Ints32 | None = None  # customers of the corpus, by dish
-    corpus_weights: Array | None = None  # of dishes, and of all others
+    corpus: Corpus | None = None  # if documents have groups
 
 
 class FranchiseChain(chains.GibbsChain[FranchiseState]):
@@ -292,7 +290,7 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
         self.pieces = chains.pieces_of(tokens.begin, TOKENS_PER_PIECE)
         if isinstance(start, FranchiseState):
             _check_groups(start, self.seating)
-            self._restore_groups(start)
+            self.seating.corpus = start.corpus
             self.state = replace(start, lineage=list(start.lineage))
             return
         self.seating.seat_groups()
@@ -330,7 +328,7 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
             lineage=log,
             begin=start.step,
             log_joint=self._log_joint(),
-            **self._groups(),
+            corpus=self.seating.corpus,
         )
 
     def _seat(self, rng: np.random.Generator) -> None:
@@ -400,7 +398,7 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
             n_splits=n_splits,
             n_merges=n_merges,
             log_joint=self._log_joint(),
-            **self._groups(),
+            corpus=self.seating.corpus,
         )
         return ended, log
 
@@ -458,38 +456,25 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
     def _restore(self, state: FranchiseState) -> None:
         self.seating.concentrations = state.concentrations
         self.seating.restore(state.tables)
-        self._restore_groups(state)
-
-    def _restore_groups(self, state: FranchiseState) -> None:
-        self.seating.corpus_tables = state.corpus_tables
-        if state.corpus_weights is not None:
-            self.seating.set_weights(state.corpus_weights)
-
-    def _groups(self) -> dict[str, Any]:
-        """What a state has of the level of groups."""
-        tables, weights = self.seating.corpus_tables, self.seating.weights
-        return (
-            {}
-            if tables is None
-            else {"corpus_tables": tables, "corpus_weights": weights}
-        )
+        self.seating.corpus = state.corpus
 
     # -- what it tells ----------------------------------------------------------------
 
     def trace(self) -> dict[str, object]:
         """Return the entries of the last complete sweep in the history."""
-        state = self.state
+        state, concentrations = self.state, self.state.concentrations
+        group = concentrations.group if self.seating.has_groups else np.inf
         return {
             **super().trace(),
             "n_tables": self.seating.n_all_tables,
             "n_splits": state.n_splits,
             "n_merges": state.n_merges,
-            "doc_concentration": state.concentrations.doc,
-            "corpus_concentration": state.concentrations.corpus,
-            "topic_word_prior": state.concentrations.topic_word_prior,
-            "word_discount": state.concentrations.word_discount,
-            "word_concentration": state.concentrations.word_concentration,
-            "group_concentration": state.concentrations.group,
+            "doc_concentration": concentrations.doc,
+            "corpus_concentration": concentrations.corpus,
+            "topic_word_prior": concentrations.topic_word_prior,
+            "word_discount": concentrations.word_discount,
+            "word_concentration": concentrations.word_concentration,
+            "group_concentration": group,
         }
 
     def sample(self, run: RunTasks = run_in_turn) -> FranchiseSample:
@@ -538,14 +523,12 @@ def _check_tables(state: FranchiseState, tokens: Tokens, n_before: int) -> None:
 
 def _check_groups(state: FranchiseState, seating: Seating) -> None:
     """Raise unless customers and weights of the corpus may be of saved tables."""
-    given, weights = state.corpus_tables, state.corpus_weights
-    is_sound = {given is not None, weights is not None} == {seating.has_groups}
-    if is_sound and given is not None and weights is not None:
-        most = seating.group_tables().sum(axis=0)
-        is_sound = given.shape == most.shape == weights[1:].shape
-        is_sound = is_sound and bool(((given > 0) & (given <= most)).all())
+    is_sound = (state.corpus is not None) == seating.has_groups
+    if is_sound and state.corpus is not None:
+        (tables, weights), most = state.corpus, seating.group_tables().sum(axis=0)
+        is_sound = tables.shape == most.shape == weights[1:].shape
+        is_sound = is_sound and bool(((tables > 0) & (tables <= most)).all())
         is_sound = is_sound and bool((weights >= 0.0).all())
-        is_sound = is_sound and abs(weights.sum() - 1.0) < 1e-6
     if not is_sound:
         raise ValueError("The saved tables of a chain are damaged.")
 
@@ -561,13 +544,14 @@ def _word_sizes(state: FranchiseState) -> NDArray | None:
 
 
 def group_priors(
-    codes: Ints, sample: FranchiseSample, X: sp.csr_array, executor: Executor
+    codes: Ints | None, sample: FranchiseSample, X: sp.csr_array, executor: Executor
 ) -> Array:
     """Dirichlet parameters of documents, (n_docs, K + 1).
 
     `codes` are their groups, or that the label is missing, which is inferred then, or
-    new.
+    new; None: all are missing.
     """
+    codes = np.full(X.shape[0], MISSING) if codes is None else codes
     weights, alpha = sample.group_weights, sample.doc_concentration
     priors = np.tile(sample.doc_prior, (len(codes), 1))
     priors[codes >= 0] = alpha * weights[codes[codes >= 0]]
@@ -575,9 +559,9 @@ def group_priors(
     if len(missing) and sample.group_tables is not None:
         predictor = MixturePredictor([sample], repeats=True)
         doc_topic = predictor.infer_counts(sample, X[missing], executor)
-        sizes, others = sample.group_tables[:-1].sum(axis=1), np.zeros(1)
-        given = np.broadcast_to(others, (len(missing), weights.shape[1])), weights
-        q = infer_groups(doc_topic, *given, sizes, np.full(len(missing), alpha))
+        sizes = sample.group_tables[:-1].sum(axis=1)
+        others, a = np.zeros_like(priors[missing]), np.full(len(missing), alpha)
+        q = Groups.infer(doc_topic, others, weights, sizes, a)
         priors[missing] = alpha * (q @ weights)
     return priors
 

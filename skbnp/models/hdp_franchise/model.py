@@ -26,7 +26,7 @@ from skbnp.inference.chains import ChainState
 from skbnp.kernels import _seating as kernel
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.rows.batch import Tokens
-from skbnp.utils.ranges import Log, Positive, Sized, Steps, Unlimited
+from skbnp.utils.ranges import Log, Positive, Sized, Steps
 from skbnp.utils.ranges import Tokens as TokenCounts
 from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
@@ -187,12 +187,16 @@ class Concentrations:
     topic_word_prior: Positive  # eta
     word_discount: float = NONE[0]  # d
     word_concentration: float = NONE[1]  # c; infinite: no document repeats a word
-    group: Unlimited = np.inf  # of groups of documents; infinite: there are none
+    group: Positive = 1.0  # of groups of documents, if there are any
 
     @property
     def has_repeats(self) -> bool:
         """Whether documents repeat words by tables of words."""
         return bool(np.isfinite(self.word_concentration))
+
+
+#: Customers of the corpus by dish, and weights of dishes and of all others.
+Corpus = tuple[Ints32, Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,6 +425,18 @@ class Seating:
         """Corpus weights of the dishes of a tidy seating, the last of all others."""
         return np.append(self.corpus_weights[: self.n_served], self.rest)
 
+    @property
+    def corpus(self) -> Corpus | None:
+        """Customers and weights of the corpus, if there are groups."""
+        tables = self.corpus_tables
+        return None if tables is None else (tables, self.weights)
+
+    @corpus.setter
+    def corpus(self, value: Corpus | None) -> None:
+        if value is not None:
+            self.corpus_tables = value[0]
+            self.set_weights(value[1])
+
     def set_weights(self, weights: Array) -> None:
         """Set the corpus weights, the last of all others; no group is at hand."""
         self.corpus_weights[:], self.rest = 0.0, float(weights[-1])
@@ -454,9 +470,6 @@ class Seating:
             at = _filled(self.begin[first : last + 1], self.n_tables[first:last])
             n = len(self.own_tables)
             self.own_tables[:] = np.bincount(self.dish[at], minlength=n)
-            before = None if self.before is None else self.before.group_tables
-            if before is not None and group < len(before) - 1:
-                self.own_tables[: before.shape[1]] += before[group]
         self.n_own_tables = int(self.own_tables.sum())
         self.set_rates()
 
@@ -464,7 +477,7 @@ class Seating:
         """Count tables m_gk of a tidy seating, (n_groups + 1, n_dishes).
 
         The last row are customers of the corpus: tables of documents without a group,
-        or of those before groups came.
+        and those of known topics.
         """
         n = self.n_served
         at = np.repeat(self.group, self.n_tables) * np.int64(n)
@@ -475,9 +488,9 @@ class Seating:
         if self.before is not None:
             others, last = self.before.group_tables, self.before.tables
             if others is not None:
-                tables[: len(others) - 1, : len(last)] += others[:-1]
-                last = others[-1]
-            tables[-1, : len(last)] += last
+                tables[:, : len(last)] += others
+            else:
+                tables[-1, : len(last)] += last
         return tables
 
     def seat_groups(self, rng: np.random.Generator | None = None) -> None:
@@ -579,14 +592,9 @@ class Seating:
 
     def _log_prior_in_groups(self) -> float:
         """Log p(dishes of tables, log ratios of corpus weights)."""
-        tables, weights, gamma = (
-            self.group_tables(),
-            self.weights,
-            self.corpus_concentration,
-        )
-        group, dish = np.nonzero(tables[:-1])
-        sums, a = tables[:-1].sum(axis=1), self.group_concentration
-        logs = np.log(np.maximum(weights, 1e-300))
+        tables, weights, a = self.group_tables(), self.weights, self.group_concentration
+        gamma, logs = self.corpus_concentration, np.log(np.maximum(weights, 1e-300))
+        (group, dish), sums = np.nonzero(tables[:-1]), tables[:-1].sum(axis=1)
         total = log_rising(a * weights[dish], tables[group, dish]).sum()
         total -= log_rising(a, sums[sums > 0]).sum()
         total += (len(weights) - 1) * np.log(gamma) + gamma * logs[-1]
@@ -675,7 +683,7 @@ class FranchiseSample:
     step: Steps  # sweeps made
     word_discount: float = NONE[0]  # d
     word_concentration: float = NONE[1]  # c
-    group_concentration: Unlimited = np.inf  # infinite: no groups of documents
+    group_concentration: Positive = 1.0  # of groups, if there are any
     #: Tables of documents of each group, and at last customers of the corpus that come
     #: from no group; `table_counts` are all of these.
     group_tables: Annotated[Ints32, Sized("n_group_rows", "n_components")] | None = None
