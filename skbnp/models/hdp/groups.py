@@ -82,8 +82,8 @@ class Groups:
 
     names: tuple[str, ...]  # of the factors
     labels: tuple[tuple[Label, ...], ...]  # of the groups of each factor
-    ids: Annotated[Ints, Sized("n_known", most=MOST_IDS)]
-    tables: Annotated[sp.csr_array, Sized("n_groups", "n_known", least=0)]  # M_fgk
+    ids: Annotated[Ints, Sized("n_topics", most=MOST_IDS)]
+    tables: Annotated[sp.csr_array, Sized("n_groups", "n_topics", least=0)]  # M_fgk
     n_docs: Annotated[Array, Sized("n_groups", least=0)]
     n_learned: Mass  # documents, with or without labels
     concentrations: Annotated[Array, Sized("n_factors", least=1e-300)]  # a_f
