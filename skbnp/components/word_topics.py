@@ -490,6 +490,8 @@ class WordTopics:
 
     def rebase(self, eta: float) -> None:
         """Rewrite the boosts in place for a new eta; total priors are unchanged."""
+        if not len(self.known):
+            return
         before, self.known = self.known.boosts, replace(self.known, eta=eta)
         if self.known.is_whole:
             self._own()
