@@ -36,10 +36,10 @@ from skbnp.inference.shards import (
     Node,
     ProcessCache,
     Shard,
+    Shards,
     Task,
     add_up,
     first_rows,
-    whole_sum,
 )
 from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.arrays import one_blas_thread
@@ -717,7 +717,7 @@ class WorkerShards:
         self.roster.sleep(LOOK * 2.0 ** (n_losses - 1))
 
 
-class DaskShards:
+class DaskShards(Shards):
     """Shards of one label on workers, for learning."""
 
     is_lasting = False
@@ -734,40 +734,12 @@ class DaskShards:
         places = enumerate(first_rows(self.n_rows))
         self._shards = dict(zip(self._blocks, places, strict=True))
 
-    def map(
-        self,
-        task: Task[T],
-        numbers: Sequence[int],
-        broadcast: Broadcast | None = None,
-        argument: object = None,
-    ) -> list[T]:
-        """Run a task on some shards; return the replies in the order of numbers."""
-        result = self._ask(task, numbers, broadcast, argument, adds_up=False)
-        return [result[place] for place in range(len(numbers))]
-
-    def total(
-        self,
-        task: Task[T],
-        numbers: Sequence[int],
-        broadcast: Broadcast | None = None,
-        argument: object = None,
-    ) -> T:
-        """Run a task on some shards; add replies along a fixed binary tree."""
-        result = self._ask(task, numbers, broadcast, argument, adds_up=True)
-        return whole_sum(result, len(numbers))
-
     def _ask(
-        self,
-        task: Task,
-        numbers: Sequence[int],
-        broadcast: Broadcast | None,
-        argument: object,
-        *,
-        adds_up: bool,
-    ) -> dict:
+        self, task: Task, numbers: Sequence[int], *given: Any, adds_up: bool
+    ) -> dict[Any, Any]:
         blocks = [self._blocks[number] for number in numbers]
         return self.workers.ask(
-            task, self.label, blocks, self._shards, broadcast, argument, adds_up=adds_up
+            task, self.label, blocks, self._shards, *given, adds_up=adds_up
         )
 
 

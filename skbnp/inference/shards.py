@@ -7,6 +7,7 @@ positions of shards in a call, so that their bits do not depend on where they ar
 formed.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -96,12 +97,21 @@ class Shard:
 Task = Callable[[Shard, Any, Any], T]
 
 
-class Shards(Protocol):
+class Shards(ABC):
     """Base of rows in shards: map tasks over them, and add replies."""
 
     n_rows: Ints  # (n_shards,)
     n_features: int
     is_lasting: bool  # whether caches of shards are never lost
+
+    @abstractmethod
+    def _ask(
+        self, task: Task, numbers: Sequence[int], *given: Any, adds_up: bool
+    ) -> dict[Any, Any]:
+        """Run a task on some shards, `given` broadcast and argument.
+
+        Return replies by position, or their sums by nodes of the tree.
+        """
 
     def map(
         self,
@@ -111,6 +121,8 @@ class Shards(Protocol):
         argument: object = None,
     ) -> list[T]:
         """Run a task on some shards; return the replies in the order of numbers."""
+        replies = self._ask(task, numbers, broadcast, argument, adds_up=False)
+        return [replies[place] for place in range(len(numbers))]
 
     def total(
         self,
@@ -120,11 +132,9 @@ class Shards(Protocol):
         argument: object = None,
     ) -> SumT:
         """Run a task on some shards; add replies along a fixed binary tree."""
-        sums: dict[Node, SumT] = {}
-        for place, number in enumerate(numbers):
-            (reply,) = self.map(task, [number], broadcast, argument)
-            add_up(sums, len(numbers), {(0, place): reply})
-        return whole_sum(sums, len(numbers))
+        sums = self._ask(task, numbers, broadcast, argument, adds_up=True)
+        (whole,) = sums.values()
+        return whole
 
 
 class LocalShards(Shards):
@@ -160,15 +170,17 @@ class LocalShards(Shards):
             )
         ]
 
-    def map(
-        self,
-        task: Task[T],
-        numbers: Sequence[int],
-        broadcast: Broadcast | None = None,
-        argument: object = None,
-    ) -> list[T]:
-        """Run a task on some shards; return the replies in the order of numbers."""
-        return [task(self._shards[at], broadcast, argument) for at in numbers]
+    def _ask(
+        self, task: Task, numbers: Sequence[int], *given: Any, adds_up: bool
+    ) -> dict[Any, Any]:
+        result: dict[Any, Any] = {}
+        for place, number in enumerate(numbers):
+            reply = task(self._shards[number], *given)
+            if adds_up:
+                add_up(result, len(numbers), {(0, place): reply})
+            else:
+                result[place] = reply
+        return result
 
 
 def first_rows(n_rows: Ints) -> list[int]:
@@ -189,7 +201,7 @@ def add_up(sums: dict[Node, SumT], n: int, new: Mapping[Node, SumT]) -> None:
     """
     for node, value in new.items():
         (level, index), total = node, value
-        while level < _top(n):
+        while level < (n - 1).bit_length():
             other = index ^ 1
             if other << level < n:
                 if (level, other) not in sums:
@@ -199,12 +211,3 @@ def add_up(sums: dict[Node, SumT], n: int, new: Mapping[Node, SumT]) -> None:
                 total = left.plus(right)
             level, index = level + 1, index >> 1
         sums[level, index] = total
-
-
-def whole_sum(sums: Mapping[Node, T], n: int) -> T:
-    """Return the sum of all n replies, one or more."""
-    return sums[_top(n), 0]
-
-
-def _top(n: int) -> int:
-    return (n - 1).bit_length()

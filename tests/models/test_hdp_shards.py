@@ -24,7 +24,7 @@ from skbnp.inference.protocols import (
     Part,
     Visit,
 )
-from skbnp.inference.shards import LocalShards, ProcessCache, add_up, whole_sum
+from skbnp.inference.shards import LocalShards, ProcessCache
 from skbnp.models import forms  # noqa: F401 (classes of files)
 from skbnp.models.hdp import held_out
 from skbnp.models.hdp.births import EndUnused
@@ -333,19 +333,13 @@ class Processes(LocalShards):
             shard.process = self.caches[shard.number % self.n_processes]
         return lambda number: broadcasts[number % self.n_processes]
 
-    def map(self, task, numbers, broadcast=None, argument=None):
+    def _ask(self, task, numbers, broadcast, argument, *, adds_up):
         sent = self._send(broadcast)
-        return [task(self._shards[at], sent(at), argument) for at in numbers]
 
-    def total(self, task, numbers, broadcast=None, argument=None):
-        return reduce_in_a_tree(self.map(task, numbers, broadcast, argument))
+        def at_home(shard, broadcast, argument):
+            return task(shard, sent(shard.number), argument)
 
-
-def reduce_in_a_tree(replies):
-    sums = {}
-    for place, reply in enumerate(replies):
-        add_up(sums, len(replies), {(0, place): reply})
-    return whole_sum(sums, len(replies))
+        return super()._ask(at_home, numbers, broadcast, argument, adds_up=adds_up)
 
 
 def processes_of(X, **settings):
