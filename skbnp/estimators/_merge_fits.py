@@ -1,13 +1,14 @@
 """Fits of several corpora as one, without their documents."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from skbnp.components.topic_groups import merge_path
@@ -20,7 +21,7 @@ from skbnp.inference.posterior import Lineage
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.posterior import HDPPosterior, Reservoir
 from skbnp.models.hdp_franchise.model import NONE, FranchiseSample
-from skbnp.utils.arrays import rows_by_id
+from skbnp.utils.arrays import padded, rows_by_id
 from skbnp.utils.fitted import fitted, fitted_model, unwrap
 from skbnp.utils.matching import cosines, matched
 from skbnp.utils.typing import Array, Ints
@@ -165,7 +166,9 @@ def _check_kinds(estimators: Sequence[Any]) -> None:
         )
 
 
-def _joint_vocabulary(estimators: Sequence[Any]) -> tuple[dict[str, Any], list[Ints]]:
+def _joint_vocabulary(
+    estimators: Sequence[Any],
+) -> tuple[dict[str, Any], list[Ints]]:
     """Fitted attributes of all features, and the columns of each fit in these."""
     names: list[Any] = [getattr(e, "feature_names_in_", None) for e in estimators]
     sizes = [e.n_features_in_ for e in estimators]
@@ -197,14 +200,73 @@ def _joint_vocabulary(estimators: Sequence[Any]) -> tuple[dict[str, Any], list[I
     return features_of(whole), columns
 
 
-def _aligned(topics: Array, others: Array, min_similarity: float) -> Ints:
-    """The number of each topic of `others` in the merged fit: of one alike, or new."""
-    rows, columns = matched(cosines(topics.T, others.T), min_similarity)
-    at = np.full(others.shape[1], -1)
-    at[columns] = rows
-    alone = np.flatnonzero(at < 0)
-    at[alone] = topics.shape[1] + np.arange(len(alone))
-    return at
+class _Joint(NamedTuple):
+    """Topics of several fits in one numbering, and the sums of their counts."""
+
+    counts: Array  # (n_words, K)
+    places: list[Ints]  # of each fit, the number of each of its columns
+    names: list[dict[int, int]]  # and that of each of its ids
+    tokens: Array  # of each fit
+    eta: float  # topic prior
+
+    @classmethod
+    def of(
+        cls,
+        fits: Sequence[Any],
+        topics: Iterable[Array],
+        ids: Sequence[Ints],
+        columns: list[Ints],
+        tokens: Sequence[float],
+        least: float,
+    ) -> "_Joint":
+        """Align the topics of each fit, (V, K), with the sums so far.
+
+        `fits` have a `topic_word_prior`; `columns` are places of words. Topics of a
+        cosine of at least `least` are one, others are new; those of the first fit are
+        in the order in which users see them.
+        """
+        weights = np.maximum(np.array(tokens, dtype=np.float64), 1e-300)
+        eta = _geometric(fits, "topic_word_prior", weights)
+        places = list[Ints]()
+        total = np.zeros((1 + max(int(words.max()) for words in columns), 0))
+        for own, names, words in zip(topics, ids, columns, strict=True):
+            counts = np.zeros((len(total), own.shape[1]))
+            counts[words] = own
+            place = np.argsort(rows_by_id(names))
+            if places:
+                place = np.full(own.shape[1], -1)
+                similarity = cosines((total + eta).T, (counts + eta).T)
+                rows, alike = matched(similarity, least)
+                place[alike] = rows
+                alone = np.flatnonzero(place < 0)
+                place[alone] = total.shape[1] + np.arange(len(alone))
+            total = padded(total, max(int(place.max()) + 1, total.shape[1]))
+            total[:, place] += counts
+            places.append(place)
+        pairs = zip(ids, places, strict=True)
+        named = [dict(zip(*map(np.ndarray.tolist, one), strict=True)) for one in pairs]
+        return cls(total, places, named, weights, eta)
+
+    @property
+    def n_topics(self) -> int:
+        """Number of topics of the merged fit."""
+        return self.counts.shape[1]
+
+    def sum(self, values: Iterable[NDArray]) -> Array:
+        """Sum numbers of the topics of each fit, (K,)."""
+        total = np.zeros(self.n_topics)
+        for own, place in zip(values, self.places, strict=True):
+            total[place] += own
+        return total
+
+    def geometric(self, states: Sequence[Any], name: str) -> float:
+        """Geometric mean of an attribute, by tokens."""
+        return _geometric(states, name, self.tokens)
+
+    def mean(self, states: Sequence[Any], name: str) -> float:
+        """Mean of an attribute, by tokens."""
+        values = [getattr(state, name) for state in states]
+        return float(np.average(values, weights=self.tokens))
 
 
 def _geometric(states: Sequence[Any], name: str, tokens: Array) -> float:
@@ -217,59 +279,44 @@ def _merge_posteriors(
     merged: HDP, estimators: Sequence[HDP], columns: list[Ints], least: float
 ) -> tuple[dict[str, Any], list[dict[int, int]]]:
     """Add the totals of topics that match, and merge their weights."""
-    n_words = 1 + max(int(words.max()) for words in columns)
     posteriors = [e._posterior for e in estimators]
-    tokens = np.array([max(p.global_stats.n_tokens, 1e-300) for p in posteriors])
-    states = [p.state for p in posteriors]
-    eta = _geometric(states, "topic_word_prior", tokens)
-    total, places = np.zeros((n_words, 0)), list[Ints]()
-    for posterior, words in zip(posteriors, columns, strict=True):
-        counts = np.zeros((n_words, posterior.state.n_components))
-        counts[words] = posterior.global_stats.topic_words.dense()
-        if places:
-            place = _aligned(total + eta, counts + eta, least)
-        else:  # in the order in which users see them
-            place = np.argsort(posterior.rows)
-        more = max(int(place.max()) + 1 - total.shape[1], 0)
-        total = np.pad(total, ((0, 0), (0, more)))
-        total[:, place] += counts
-        places.append(place)
-    n_topics = total.shape[1]
-    seen = SeenWords.of(total.sum(axis=1))
-    sums: dict[str, Any] = {"topic_words": WordTopics(total[seen.words], seen)}
-    weights = np.zeros(n_topics + 1)
-    for posterior, place, share in zip(posteriors, places, tokens, strict=True):
-        share /= tokens.sum()
-        weights[place] += share * posterior.state.topic_weights
-        weights[-1] += share * posterior.state.weights[-1]
-        for name, value in posterior.global_stats.sums.items():
-            if name in posterior.global_stats.columns:
-                spread = np.zeros(n_topics)
-                spread[place] = value
-                value = spread
-            sums[name] = sums.get(name, 0.0) + value
-    model, first = merged._make_model(), posteriors[0]
+    states, stats = [p.state for p in posteriors], [p.global_stats for p in posteriors]
+    topics = (one.topic_words.dense() for one in stats)
+    given = [p.ids for p in posteriors], columns, [one.n_tokens for one in stats]
+    joint = _Joint.of(states, topics, *given, least)
+    seen = SeenWords.of(joint.counts.sum(axis=1))
+    sums: dict[str, Any] = {"topic_words": WordTopics(joint.counts[seen.words], seen)}
+    for name in stats[0].sums:
+        values = [one.sums[name] for one in stats]
+        sums[name] = joint.sum(values) if name in stats[0].columns else sum(values)
+    shares = joint.tokens / joint.tokens.sum()
+    weighed = list(zip(shares, states, strict=True))
+    weights = joint.sum(share * state.topic_weights for share, state in weighed)
+    rest = sum(share * state.weights[-1] for share, state in weighed)
+    weights = np.append(weights, rest)
+    burstiness, prediction = None, 0.0
+    if all(state.burstiness is not None for state in states):
+        each = [state.burstiness for state in states]
+        discount, concentration = joint.mean(each, "discount"), "concentration"
+        burstiness = Burstiness(discount, joint.geometric(each, concentration))
+    if all(state.prediction_concentration > 0.0 for state in states):
+        prediction = joint.geometric(states, "prediction_concentration")
+    model, first, n_topics = merged._make_model(), posteriors[0], joint.n_topics
     state = replace(
         first.state,
         weights=weights / weights.sum(),
-        doc_concentration=_geometric(states, "doc_concentration", tokens),
-        corpus_concentration=_geometric(states, "corpus_concentration", tokens),
-        # 0.0 unless all fits have one.
-        prediction_concentration=_geometric(states, "prediction_concentration", tokens)
-        if all(state.prediction_concentration > 0.0 for state in states)
-        else 0.0,
-        background_weight=float(
-            np.average([state.background_weight for state in states], weights=tokens)
-        ),
-        topic_word_prior=eta,
-        burstiness=_joint_burstiness([state.burstiness for state in states], tokens),
+        doc_concentration=joint.geometric(states, "doc_concentration"),
+        corpus_concentration=joint.geometric(states, "corpus_concentration"),
+        prediction_concentration=prediction,
+        background_weight=joint.mean(states, "background_weight"),
+        topic_word_prior=joint.eta,
+        burstiness=burstiness,
         by_tables=all(state.by_tables for state in states),
     )
     global_stats = type(first.global_stats)(**sums)
     for _ in range(N_ROUNDS):
         state = model.update(state, global_stats)
-    ids = np.arange(n_topics)
-    n_seen = sum(p.n_seen for p in posteriors)
+    ids, n_seen = np.arange(n_topics), sum(p.n_seen for p in posteriors)
     posterior = HDPPosterior(
         model,
         state,
@@ -284,75 +331,44 @@ def _merge_posteriors(
         init_fraction=max(p.init_fraction for p in posteriors),
         max_components=max(merged._component_limit(), n_topics),
         trials_ended=True,
-        reservoir=Reservoir.empty(n_words, n_seen, has_trials=False),
+        reservoir=Reservoir.empty(len(joint.counts), n_seen, has_trials=False),
     )
-    history = new_history(model.criterion)
     n_iter = sum(e.n_iter_ for e in estimators)
-    names = [
-        dict(zip(p.ids.tolist(), place.tolist(), strict=True))
-        for p, place in zip(posteriors, places, strict=True)
-    ]
-    return merged._fitted_attributes(posterior, history, n_iter), names
-
-
-def _joint_burstiness(each: Sequence[Any], tokens: Array) -> Burstiness | None:
-    """Mean of the burstiness of fits; None unless all have one."""
-    if any(burstiness is None for burstiness in each):
-        return None
-    discount = float(np.average([b.discount for b in each], weights=tokens))
-    return Burstiness(discount, _geometric(each, "concentration", tokens))
+    history = new_history(model.criterion)
+    return merged._fitted_attributes(posterior, history, n_iter), joint.names
 
 
 def _merge_samples(
     merged: GibbsHDP, estimators: Sequence[GibbsHDP], columns: list[Ints], least: float
 ) -> tuple[dict[str, Any], list[dict[int, int]]]:
     """Add counts and tables of the best samples, topic by topic."""
-    n_words = 1 + max(int(words.max()) for words in columns)
     samples = [e._best() for e in estimators]
-    tokens = np.array([max(float(s.n_tokens.sum()), 1e-300) for s in samples])
-    if tokens.sum() > np.iinfo(np.int32).max:
+    n_tokens = [float(s.n_tokens.sum()) for s in samples]
+    if sum(n_tokens) > np.iinfo(np.int32).max:
         raise ValueError("estimators have more than 2^31 - 1 tokens together.")
-    eta = _geometric(samples, "topic_word_prior", tokens)
-    counts, tables = sp.csr_array((0, n_words), dtype=np.int32), np.zeros(0, np.int32)
-    places = list[Ints]()
-    for sample, words in zip(samples, columns, strict=True):
-        held = sample.topic_word_counts.tocoo()
-        spread = (held.data, (held.row, words[held.col]))
-        wide = sp.csr_array(spread, (held.shape[0], n_words))
-        if places:
-            place = _aligned(counts.toarray().T + eta, wide.toarray().T + eta, least)
-        else:
-            place = np.argsort(rows_by_id(sample.component_ids))
-        n_topics = max(len(tables), int(place.max()) + 1)
-        parts = np.ones(len(place), np.int32), (place, np.arange(len(place)))
-        move = sp.csr_array(parts, (n_topics, len(place)))
-        counts.resize((n_topics, n_words))
-        counts = sp.csr_array(counts + move @ wide)
-        tables = np.pad(tables, (0, n_topics - len(tables)))
-        tables = (tables + move @ sample.table_counts).astype(np.int32)
-        places.append(place)
-    counts.sort_indices()
-    order = np.argsort(-tables, kind="stable")
+    topics = (s.topic_word_counts.toarray().T for s in samples)
+    given = [s.component_ids for s in samples], columns, n_tokens
+    joint = _Joint.of(samples, topics, *given, least)
+    tables = joint.sum(s.table_counts for s in samples).astype(np.int32)
+    order, n_topics = np.argsort(-tables, kind="stable"), joint.n_topics
     discount, concentration = NONE
     if all(s.has_repeats for s in samples):
-        discounts = [s.word_discount for s in samples]
-        discount = float(np.average(discounts, weights=tokens))
-        concentration = _geometric(samples, "word_concentration", tokens)
+        discount = joint.mean(samples, "word_discount")
+        concentration = joint.geometric(samples, "word_concentration")
     sample = FranchiseSample(
-        topic_word_counts=sp.csr_array(counts[order].astype(np.int32)),
+        topic_word_counts=sp.csr_array(joint.counts.T[order].astype(np.int32)),
         table_counts=tables[order],
         component_ids=order,
-        doc_concentration=_geometric(samples, "flat_concentration", tokens),
-        corpus_concentration=_geometric(samples, "corpus_concentration", tokens),
-        topic_word_prior=eta,
-        log_joint=float(np.average([s.log_joint for s in samples], weights=tokens)),
+        doc_concentration=joint.geometric(samples, "flat_concentration"),
+        corpus_concentration=joint.geometric(samples, "corpus_concentration"),
+        topic_word_prior=joint.eta,
+        log_joint=joint.mean(samples, "log_joint"),
         chain=0,
         step=0,
         word_discount=discount,
         word_concentration=concentration,
     )
-    n_topics = len(tables)
-    result = {
+    return {
         "samples_": [sample],
         "_kept": [],
         "_chains": None,
@@ -365,12 +381,7 @@ def _merge_samples(
         "n_components_posterior_": {n_topics: 1.0},
         "n_iter_": sum(e.n_iter_ for e in estimators),
         **merged._attributes_of(sample),
-    }
-    names = [
-        dict(zip(s.component_ids.tolist(), place.tolist(), strict=True))
-        for s, place in zip(samples, places, strict=True)
-    ]
-    return result, names
+    }, joint.names
 
 
 # Fewer topics of a fit: merges of topics that have their words in common.
