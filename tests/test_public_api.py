@@ -10,7 +10,6 @@ from importlib.metadata import version
 import pytest
 
 import skbnp
-from checks.long import daily
 from test_docs import PUBLIC_MODULES
 
 #: What takes long to import, and `HDP` does not need.
@@ -105,12 +104,8 @@ def test_modules_are_imported_when_they_are_asked_for():
     subprocess.run([sys.executable, "-P", "-c", code], check=True)
 
 
-@pytest.mark.parametrize(
-    "module",
-    daily(
-        1, ["skbnp.models.forms", "skbnp.callbacks", *PUBLIC_MODULES, "skbnp.saving"]
-    ),
-)
+@pytest.mark.weekly
+@pytest.mark.parametrize("module", ["skbnp.saving", *PUBLIC_MODULES])
 def test_each_module_can_be_the_first(module):
     subprocess.run([sys.executable, "-P", "-c", f"import {module}"], check=True)
 

@@ -133,10 +133,10 @@ EPOCH_LEADS = {
 
 @pytest.mark.parametrize("name", daily(1, LEADS))
 def test_fits_and_streams_of_many_moves_do_not_depend_on_the_number_of_jobs(name):
-    X, results = make_bars(300, side=5, n_words=60, random_state=0).data, []
+    X, results = make_bars(200, side=5, n_words=60, random_state=0).data, []
     for n_jobs in (1, 3):
         fit, stream = (clone(LEADS[name]).set_params(n_jobs=n_jobs) for _ in range(2))
-        for begin in range(0, 300, 100):
+        for begin in range(0, 200, 100):
             stream.partial_fit(X[begin : begin + 100])
         results.append([learned(fit.fit(X)), learned(stream)])
     assert_same(*results)

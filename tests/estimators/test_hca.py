@@ -34,7 +34,7 @@ def fitted(drawn):
 
 @pytest.fixture(scope="module")
 def few():
-    return make_subspace_tree(120, branching=(2, 2), n_features=12, random_state=0)
+    return make_subspace_tree(80, branching=(2, 2), n_features=12, random_state=0)
 
 
 @pytest.fixture(scope="module")

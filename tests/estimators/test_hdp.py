@@ -40,8 +40,8 @@ def test_bound_of_the_training_data_agrees_with_the_trace(X):
     """After a fit that has settled, up to the last update and to tol."""
     hdp = mean_field_hdp(10, learning_method="batch", max_iter=200, tol=1e-7)
     hdp.set_params(mean_change_tol=1e-5, random_state=0)
-    hdp.fit(X)
-    assert_allclose(hdp.elbo(X), hdp.elbo_, atol=1e-3)
+    hdp.fit(X[:150])
+    assert_allclose(hdp.elbo(X[:150]), hdp.elbo_, atol=1e-3)
 
 
 # Learning ---------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def test_the_cure_that_is_named_leaves_few_nodes(seed):
 
 @every_tree
 def test_copies_are_named(trees):
-    X = make_dependent_trees(100, random_state=0).data
+    X = make_dependent_trees(60, random_state=0).data
     assert not messages_of(clone(trees), X)
     (message,) = messages_of(clone(trees), np.vstack([X, X]))
     assert "50% of the rows" in message

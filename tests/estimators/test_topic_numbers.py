@@ -58,7 +58,7 @@ TREES = {
 
 @pytest.fixture(scope="module")
 def X():
-    return make_bars(120, side=4, random_state=0).data.toarray()
+    return make_bars(80, side=4, random_state=0).data.toarray()
 
 
 @pytest.fixture(scope="module")

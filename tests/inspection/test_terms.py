@@ -23,7 +23,7 @@ TEXTS = ["sun sun sun rain", "sun sun rain"] * 6 + [
 ] * 6
 TOPICS = [["coal", "oil"], ["sun", "rain"]]
 MODELS = {
-    "HDP": HDP(n_components=2, random_state=0),
+    "HDP": HDP(n_components=2, split_merge=False, random_state=0),
     "LDA": LatentDirichletAllocation(2, random_state=0),
 }
 
