@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-import skbnp.dask
-from skbnp.datasets import make_bars
 from skbnp.trees import Tree
 from skbnp.utils import archive
 from skbnp.utils.archive import FitFile, put_aside
@@ -156,49 +154,3 @@ def test_an_end_at_any_moment_leaves_a_whole_one(tmp_path, moment, monkeypatch):
     monkeypatch.undo()
     wanted = 3 if moment == "unlink" else 2
     assert file.read(from_plain) == {"number": wanted}
-
-
-class StoppedError(BaseException):
-    """End of a process, in a test."""
-
-
-def test_a_folder_has_the_checkpoint_of_a_fit(tmp_path, monkeypatch):
-    """It goes on if it `resume`s, else begins anew, whatever fit the file is of."""
-    X = make_bars(60, side=4, random_state=0).data
-    blocks = [X[:30], X[30:]]
-    settings = {"n_components": 5, "split_merge": False, "max_iter": 6}
-    settings |= {"tol": 0.0, "random_state": 0}
-    alone = skbnp.dask.HDP(**settings).fit(blocks)
-    settings["checkpoint_dir"] = tmp_path / "fits"
-    write, n_written, begun = FitFile.write, [], []
-
-    def write_two(self, *args):
-        write(self, *args)
-        n_written.append(1)
-        if len(n_written) == 2:
-            raise StoppedError
-
-    def stop():
-        n_written.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(FitFile, "write", write_two)
-            with pytest.raises(StoppedError):
-                skbnp.dask.HDP(**settings).fit(blocks)
-
-    stop()
-    with pytest.raises(ValueError, match="n_components"):
-        skbnp.dask.HDP(**settings | {"n_components": 4, "resume": True}).fit(blocks)
-    for resume, n_more in ((True, 5), (False, 7)):  # the last with the fit
-        stop()
-        del begun[:]
-        monkeypatch.setattr(
-            FitFile, "write", lambda self, *args: (begun.append(1), write(self, *args))
-        )
-        fit = skbnp.dask.HDP(**settings, resume=resume).fit(blocks)
-        monkeypatch.setattr(FitFile, "write", write)
-        assert len(begun) == n_more
-        assert_array_equal(fit.components_, alone.components_)
-        loaded = skbnp.load(tmp_path / "fits" / "fit.skbnp")
-        assert_array_equal(loaded.components_, alone.components_)
-    with pytest.raises(ValueError, match="needs a checkpoint_dir"):
-        skbnp.dask.HDP(resume=True).fit(blocks)

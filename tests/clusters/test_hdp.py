@@ -155,6 +155,21 @@ def test_a_file_of_a_fit_on_a_cluster_is_loaded(tmp_path):
     assert_same_fit(skbnp.load(path), whole)
 
 
+def test_a_folder_has_the_checkpoint_of_a_fit(tmp_path):
+    """It goes on if it `resume`s, else begins anew, whatever fit the file is of."""
+    folder, alone = {"checkpoint_dir": tmp_path / "fits"}, fit_hdp()
+    for resume in (True, False):
+        assert stopped_after(4, fit_hdp, **folder)
+        with pytest.raises(ValueError, match="n_components"):
+            fit_hdp(**folder, n_components=4, resume=True)
+        # Eleven passes and the fit are written, or what is left of them.
+        assert stopped_after(9, fit_hdp, **folder, resume=resume) == (not resume)
+        assert_same_fit(fit_hdp(**folder, resume=True), alone)
+        assert_same_fit(skbnp.load(tmp_path / "fits" / "fit.skbnp"), alone)
+    with pytest.raises(ValueError, match="needs a checkpoint_dir"):
+        fit_hdp(resume=True)
+
+
 # Evaluation ---------------------------------------------------------------------------
 
 

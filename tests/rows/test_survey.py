@@ -7,6 +7,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import StandardScaler, normalize
 
 from checks.corpora import topic_counts
+from skbnp.rows.batch import Tokens
 from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey
 
 #: Long documents, so that values are well above one.
@@ -118,3 +119,12 @@ def test_surveys_of_parts_make_that_of_all(transform):
     assert (both.n_docs, both.n_stored) == (whole.n_docs, whole.n_stored)
     assert both.n_tokens == pytest.approx(whole.n_tokens)
     assert len(both.different) == len(whole.different) == ENOUGH_DOCS
+
+
+def test_runs_are_the_stored_counts_of_each_document():
+    counts = sp.csr_array(np.array([[0, 2, 1], [0, 0, 0], [0, 0, 3], [1, 0, 0]]))
+    starts, n = Tokens.from_counts(counts).runs()
+    assert starts.tolist() == [0, 2, 3, 6]
+    assert n.tolist() == counts.data.tolist()
+    starts, n = Tokens.from_counts(sp.csr_array((2, 3), dtype=float)).runs()
+    assert len(starts) == len(n) == 0

@@ -1,9 +1,10 @@
-"""Von Mises-Fisher distributions: 50 digits, SciPy, and what the formulas say."""
+"""Dirichlet helpers, sticks and directions: against definitions, SciPy and draws."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import ive
+from scipy.optimize import brentq
+from scipy.special import ive, polygamma, psi
 from scipy.stats import kstest, vonmises_fisher
 
 from skbnp.distributions import (
@@ -13,8 +14,87 @@ from skbnp.distributions import (
     draw,
     draw_in_place,
     inverse_bessel_ratio,
+    inverse_digamma,
+    log_growth,
     log_normaliser,
+    log_weights,
+    mean_weights,
 )
+
+EPSILON = np.finfo(float).eps
+
+
+# Inverse of digamma -------------------------------------------------------------------
+
+
+RANGES = {
+    "tiny": np.logspace(-300, -6, 5001),
+    "small": np.logspace(-6, 0, 5001),
+    "around one": np.linspace(0.3, 3.0, 5001),
+    "large": np.logspace(0, 12, 5001),
+    "huge": np.logspace(12, 300, 5001),
+}
+ranges = pytest.mark.parametrize("x", RANGES.values(), ids=RANGES)
+
+
+@ranges
+def test_inverse_digamma_is_accurate_to_full_precision(x):
+    """Relative error of x within what one rounding of psi(x) costs, times four.
+
+    A relative error e of psi(x) moves x by |psi(x)| e / psi'(x).
+    """
+    value = psi(x)
+    cost = np.maximum(np.abs(value) / (x * polygamma(1, x)), 1.0)
+    with np.errstate(all="raise", under="ignore"):
+        result = inverse_digamma(value)
+    assert (np.abs(result / x - 1) <= 4 * EPSILON * cost).all()
+
+
+@pytest.mark.parametrize("value", [-1e6, -300.0, -2.221, -2.219, 0.0, 1.0, 5.0, 30.0])
+def test_inverse_digamma_is_the_root_that_bisection_finds(value):
+    root = brentq(
+        lambda log_x: psi(np.exp(log_x)) - value, -40, 40, xtol=1e-14, rtol=1e-15
+    )
+    np.testing.assert_allclose(inverse_digamma(np.array([value])), np.exp(root), 1e-12)
+
+
+# Rising factorials --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prior", [1e-4, 0.05, 1.0, 30.0])
+@pytest.mark.parametrize("count", [0, 1, 2, 17, 200])
+def test_log_growth_is_the_log_of_a_rising_factorial(prior, count):
+    expected = np.log(prior + np.arange(count)).sum()
+    result = log_growth(np.float64(prior), np.float64(count))
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
+
+
+def drawn(a, b, n_draws=400_000):
+    shares = np.random.default_rng(0).beta(a, b, size=(n_draws, len(a)))
+    taken = np.column_stack([shares, np.ones(n_draws)])
+    left = np.column_stack([np.ones(n_draws), np.cumprod(1.0 - shares, axis=1)])
+    return taken * left
+
+
+@pytest.mark.parametrize(
+    ("expected", "of"), [(mean_weights, np.asarray), (log_weights, np.log)]
+)
+def test_expectations_are_those_of_draws(expected, of):
+    a, b = np.array([3.0, 2.0, 6.0]), np.array([4.0, 9.0, 2.5])
+    values = of(drawn(a, b))
+    error = values.std(axis=0) / np.sqrt(len(values))
+    assert (np.abs(expected(a, b) - values.mean(axis=0)) < 5.0 * error).all()
+    assert (np.abs(expected(b, a) - values.mean(axis=0)) > 5.0 * error).any()
+
+
+def test_rows_are_sticks_of_their_own(seed):
+    a, b = np.random.default_rng(seed).gamma(2.0, size=(2, 5, 3))
+    for function in (mean_weights, log_weights):
+        together = function(a, b)
+        for row in range(5):
+            assert_allclose(together[row], function(a[row], b[row]))
+    assert_allclose(mean_weights(a, b).sum(axis=1), 1.0)
+
 
 # Dimension V, concentration k, log C_V(k), A_V(k), and the concentration whose A_V is
 # the float r next to the latter; by mpmath at 50 digits: v = V / 2 - 1,
