@@ -68,10 +68,12 @@ def test_corpus_without_tokens_says_nothing(estimator, method):
 
 
 @every_count_model()
-def test_stream_may_begin_without_tokens(estimator, counts):
+def test_chunks_without_tokens_begin_a_stream_or_teach_nothing(estimator, counts):
     empty = sp.csr_array((5, counts.shape[1]))
     estimator.partial_fit(empty).partial_fit(counts)
     assert np.isfinite(estimator.score(counts))
+    before = estimator.components_
+    assert_same(before, estimator.partial_fit(empty).components_)
 
 
 @every_count_model(among=INSTANCES)
@@ -79,14 +81,6 @@ def test_documents_without_tokens_teach_nothing(estimator, corpus_with_empty_row
     X = corpus_with_empty_rows
     other = fresh(estimator).fit(X[np.diff(X.indptr) > 0])
     assert_same(learned(estimator.fit(X)), learned(other))
-
-
-@every_count_model()
-def test_chunk_without_tokens_teaches_nothing(estimator, counts):
-    estimator.partial_fit(counts)
-    before = estimator.components_
-    estimator.partial_fit(sp.csr_array((5, counts.shape[1])))
-    assert_same(before, estimator.components_)
 
 
 SMALL = {
@@ -155,26 +149,15 @@ def each_small(*methods):
     wanted=lambda e: takes_counts_only(e) and not is_variational(e),
     among=FIRST,
 )
-@pytest.mark.parametrize("name", sorted(TOO_LONG))
-def test_samplers_refuse_documents_that_are_too_long_by_row(estimator, method, name):
-    long = int(SMALL[name].sum(axis=1).argmax())
-    X = np.roll(SMALL[name], 1 - long, axis=0)
-    X[0] = X[0] > 0
-    name = type(estimator).__name__
-    with pytest.raises(ValueError, match=rf"^Row 1 of X has .* tokens; {name} takes"):
+@pytest.mark.parametrize("name", sorted(TOO_LONG | TOO_SMALL))
+def test_samplers_refuse_documents_of_too_many_or_no_tokens(estimator, method, name):
+    X, message = SMALL[name], "rounding leaves 0 of"
+    if name in TOO_LONG:
+        X = np.roll(X, 1 - int(X.sum(axis=1).argmax()), axis=0)
+        X[0] = X[0] > 0
+        message = rf"^Row 1 of X has .* tokens; {type(estimator).__name__} takes"
+    with pytest.raises(ValueError, match=message):
         getattr(estimator, method)(X)
-    assert not estimator.__sklearn_is_fitted__()
-
-
-@every_method(
-    *LEARNING,
-    wanted=lambda e: takes_counts_only(e) and not is_variational(e),
-    among=FIRST,
-)
-@pytest.mark.parametrize("name", sorted(TOO_SMALL))
-def test_samplers_refuse_weights_that_round_to_nothing(estimator, method, name):
-    with pytest.raises(ValueError, match="rounding leaves 0 of"):
-        getattr(estimator, method)(SMALL[name])
     assert not estimator.__sklearn_is_fitted__()
 
 

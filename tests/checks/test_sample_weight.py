@@ -2,10 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from checks.estimators import (
     DOORS,
@@ -14,7 +11,6 @@ from checks.estimators import (
     LEARNING,
     OF_EACH_CLASS,
     every_estimator,
-    every_kind,
     instance,
     needs_two_columns,
 )
@@ -80,16 +76,3 @@ def test_what_is_no_number_of_copies_is_refused(estimator, rows, message):
     with pytest.raises(ValueError, match=message):
         estimator.fit(rows, sample_weight=WRONG[message])
     assert not hasattr(estimator, "n_features_in_")
-
-
-@every_kind()
-def test_pipelines_hand_weights_on(estimator, rows):
-    plain = clone(estimator).fit(rows, sample_weight=WEIGHTS)
-    steps = FunctionTransformer(), estimator
-    with config_context(enable_metadata_routing=True):
-        estimator.set_fit_request(sample_weight=True)
-        pipeline = make_pipeline(*steps).fit(rows, sample_weight=WEIGHTS)
-    assert_same(learned(plain), learned(pipeline[-1]), ignore={"seconds"} | ROUTING)
-
-
-ROUTING = frozenset({"_metadata_request"})

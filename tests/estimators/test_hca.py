@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_blobs
-from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
@@ -73,19 +72,6 @@ def test_too_few_passes_are_told(drawn):
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
         hca.fit(drawn.data)
     assert hca.n_iter_ == 2
-
-
-def test_one_path_without_noise_is_pca(seed):
-    """Reconstruction by one path is that of PCA with as many components."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(800, 4)) @ rng.normal(size=(4, 10)) * 3.0 + 5.0
-    X += 0.3 * rng.normal(size=X.shape)
-    hca = HierarchicalComponentAnalysis(3, structure_moves=False, tol=1e-9).fit(X)
-    pca = PCA(3).fit(X)
-    ours = hca.inverse_transform(hca.transform(X))
-    theirs = pca.inverse_transform(pca.transform(X))
-    assert_allclose(((X - ours) ** 2).sum(), ((X - theirs) ** 2).sum(), rtol=1e-4)
-    assert_allclose(hca.score(X), pca.score(X), rtol=1e-3)
 
 
 CENTRES = np.array([[0, 0], [10, 0], [0, 10], [10, 10], [5, -8]])

@@ -169,7 +169,7 @@ def test_several_factors_are_columns_of_a_frame_by_name():
 def test_groups_are_carried_by_files_copies_and_edits(tmp_path):
     X, names, *_ = planted()
     hdp = clone(without()).set_callbacks(Checkpoint(tmp_path / "fit.skbnp"))
-    hdp.fit(X, groups=names)
+    hdp.set_params(n_jobs=2).fit(X, groups=names)
     shares = fitted().transform(X, groups=names)
     for other in (hdp, skbnp.load(tmp_path / "fit.skbnp")):
         assert_array_equal(other.transform(X, groups=names), shares)
@@ -225,16 +225,6 @@ def test_fit_transform_and_weights_of_rows():
     assert_array_equal(one.group_weights_, other.group_weights_)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("n_jobs", [2, 3])
-def test_bits_do_not_depend_on_threads(n_jobs):
-    X, names, *_ = planted()
-    hdp = HDP(random_state=0, n_jobs=n_jobs).fit(X, groups=names)
-    assert_array_equal(hdp.group_weights_, fitted().group_weights_)
-    shares = hdp.transform(X, groups=names)
-    assert_array_equal(shares, fitted().transform(X, groups=names))
-
-
 def test_labels_that_cannot_be_used_are_refused():
     X, names, *_ = planted()
     for labels, message in (
@@ -257,11 +247,6 @@ def test_fits_on_a_cluster_refuse_labels():
     X, names, *_ = planted()
     with pytest.raises(ValueError, match=r"skbnp.HDP\(init=hdp, split_merge=False\)"):
         skbnp.dask.HDP().fit(X, groups=names)
-
-
-@pytest.mark.long
-def test_topics_of_other_fits_can_have_groups():
-    X, names, *_ = planted()
     cure = HDP(init=without(), split_merge=False, random_state=0).fit(X, groups=names)
     assert cure.factor_weights_[1] > 0.5
 
