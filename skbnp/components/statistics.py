@@ -20,21 +20,17 @@ from skbnp.utils.arrays import entries_of, limits_of, rows_of
 from skbnp.utils.typing import Array, Ints
 
 
-class Record(Protocol):
-    """Any dataclass of statistics."""
+class State(Protocol):
+    """Protocol: globals of a model, a dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Field]]
-
-
-class State(Record, Protocol):
-    """Protocol: globals of a model."""
 
     @property
     def n_components(self) -> int:
         """Number of components."""
 
 
-class Stats(Record, Protocol):
+class Stats(Protocol):
     """Protocol: additive statistics of a model."""
 
     @property

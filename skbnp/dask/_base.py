@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 
 from skbnp.callbacks import Checkpoint
 from skbnp.dask import _inputs
-from skbnp.dask._inputs import Block, Labels, Reader, computed, in_block, read_block
+from skbnp.dask._inputs import Labels, Reader, RowBlock, computed, in_block, read_block
 from skbnp.dask._shards import (
     BlockDescription,
     ClientPool,
@@ -136,7 +136,7 @@ class LocalSession:
     `read` returns rows by label, given rows and labels of a block.
     """
 
-    def __init__(self, blocks: Sequence[Block], read: Reader):
+    def __init__(self, blocks: Sequence[RowBlock], read: Reader):
         """Read all blocks in this process."""
         self.descriptions: list[BlockDescription] = []
         self._rows: list[dict[Label, sp.csr_array]] = []
@@ -166,7 +166,7 @@ class WorkerSession:
     """
 
     def __init__(
-        self, client: Client, blocks: Sequence[Block], read: Reader, timeout: float
+        self, client: Client, blocks: Sequence[RowBlock], read: Reader, timeout: float
     ):
         """Read all blocks on workers."""
         pool = ClientPool(client, uuid4().hex)
@@ -195,7 +195,7 @@ Session = LocalSession | WorkerSession
 
 
 def open_session(
-    client: Client | None, blocks: Sequence[Block], read: Reader, timeout: float
+    client: Client | None, blocks: Sequence[RowBlock], read: Reader, timeout: float
 ) -> Session:
     """Read all blocks on the workers of a client, or in this process without one."""
     if client is None:
@@ -387,7 +387,7 @@ class ShardedMixin(BaseEstimator):
             given = number, block.rows, block.labels
             yield evaluate(function, of_no_rows, local, *given)
 
-    def _resolved(self, blocks: list[_inputs.Block]) -> list[_inputs.Block]:
+    def _resolved(self, blocks: list[_inputs.RowBlock]) -> list[_inputs.RowBlock]:
         """Return blocks as they are evaluated."""
         return blocks
 

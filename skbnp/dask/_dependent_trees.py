@@ -22,7 +22,7 @@ from skbnp.dask._base import (
     parameters_of,
     sizes_by_label,
 )
-from skbnp.dask._inputs import Block, Labels, NpzFile, is_lazy
+from skbnp.dask._inputs import Labels, NpzFile, RowBlock, is_lazy
 from skbnp.estimators._base import files_of
 from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
 from skbnp.inference.protocols import BatchSchedule, Part
@@ -283,7 +283,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
 
     # -- evaluation: lazy where rows are ----------------------------------------------
 
-    def _resolved(self, blocks: list[Block]) -> list[Block]:
+    def _resolved(self, blocks: list[RowBlock]) -> list[RowBlock]:
         """Replace labels in memory by fitted labels."""
         if any(isinstance(block.rows, NpzFile) for block in blocks):
             if any(block.labels is None for block in blocks):

@@ -46,7 +46,7 @@ def read_counts(X: MatrixLike, labels: Labels) -> dict[str, sp.csr_array]:
 
 
 @dataclass(frozen=True)
-class Documents:
+class ShardedDocuments:
     """Documents in shards, with the session they are in."""
 
     session: Session
@@ -206,7 +206,7 @@ class HDP(ShardedMixin, LocalHDP):
 
     def _read(
         self, X, *, reset: bool, method: str, sample_weight: None = None
-    ) -> Documents:
+    ) -> ShardedDocuments:
         """Open a session of documents; check features and counts."""
         session = self._open(X, None, read_counts)
         if reset:
@@ -217,9 +217,9 @@ class HDP(ShardedMixin, LocalHDP):
         self._warn_of(
             survey.counts, survey.scales, survey.words, in_fit=True, is_mended=False
         )
-        return Documents(session, survey)
+        return ShardedDocuments(session, survey)
 
-    def _corpus(self, rows: Documents, seed_entropy: int) -> ShardCorpus:
+    def _corpus(self, rows: ShardedDocuments, seed_entropy: int) -> ShardCorpus:
         survey, (n_docs, _) = rows.survey, rows.shape
         fixed = None if isinstance(self.batch_size, str) else self.batch_size
         least = self._batch_size_of(survey.n_tokens, n_docs)
@@ -231,7 +231,7 @@ class HDP(ShardedMixin, LocalHDP):
         """Number of rounds that update a block of each shard."""
         return -(-n_shards // (self.shards_per_round or max(n_shards, 1))) or 1
 
-    def _around(self, posterior, rows: Documents, executor):
+    def _around(self, posterior, rows: ShardedDocuments, executor):
         """Return what a learner has of rows and threads: the corpus in shards."""
         survey = replace(rows.survey, shards=_shards(rows.session, executor.map))
         rows = replace(rows, survey=survey)

@@ -174,7 +174,7 @@ class NpzFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RowBlock:
     """Rows of one shard, and the labels of their epochs, if any, one for all or each.
 
     Either may be `Delayed`; rows may be an `NpzFile`. Labels of an ordered Categorical
@@ -207,7 +207,7 @@ def is_frame(X: MatrixLike) -> bool:
     return is_dask_collection(X) and hasattr(X, "columns")
 
 
-def blocks_of(X: MatrixLike, epochs: Labels = None) -> list[Block]:
+def blocks_of(X: MatrixLike, epochs: Labels = None) -> list[RowBlock]:
     """Divide rows into blocks as they are stored; nothing is read.
 
     Raises ValueError if there is no block, or labels are not in the form of the
@@ -220,7 +220,7 @@ def blocks_of(X: MatrixLike, epochs: Labels = None) -> list[Block]:
         raise ValueError("X has no blocks: no file, no chunk, no partition.")
     sizes = [None] * len(rows) if epochs is None else _sizes(X, rows)
     labels, order = labels_by_block(epochs, sizes)
-    return [Block(*both, order) for both in zip(rows, labels, strict=True)]
+    return [RowBlock(*both, order) for both in zip(rows, labels, strict=True)]
 
 
 def _sizes(X: MatrixLike, rows: Sequence[MatrixLike]) -> list[int | None]:
@@ -333,7 +333,7 @@ def in_block(number: int) -> Iterator[None]:
         raise block_error(number, error) from error
 
 
-def computed(blocks: Sequence[Block]) -> list[tuple[MatrixLike, Labels]]:
+def computed(blocks: Sequence[RowBlock]) -> list[tuple[MatrixLike, Labels]]:
     """Return rows and labels of blocks, computed in this process."""
     pairs: list[Any] = [(block.rows, block.labels) for block in blocks]
     lazy = [

@@ -29,7 +29,7 @@ from distributed.client import FutureCancelledError
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import NoValidWorkerError
 
-from skbnp.dask._inputs import Block, Labels, Reader, block_error, read_block
+from skbnp.dask._inputs import Labels, Reader, RowBlock, block_error, read_block
 from skbnp.inference.executor import T
 from skbnp.inference.shards import (
     Broadcast,
@@ -79,7 +79,7 @@ class BlockDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Call:
     """A call to run a task on some shards of one label."""
 
     task: Task
@@ -133,7 +133,7 @@ class Site:
             del self.shards[key]
         return BlockDescription.of(number, X, result)
 
-    def perform(self, order: Order, argument: bytes, broadcast: bytes | None) -> object:
+    def perform(self, order: Call, argument: bytes, broadcast: bytes | None) -> object:
         """Run the task of an order; return sums of nodes, or replies by position."""
         for name in self.broadcasts.keys() - set(order.broadcasts):
             self.broadcasts.pop(name, None)
@@ -487,7 +487,7 @@ class WorkerShards:
     """
 
     def __init__(
-        self, pool: Pool, blocks: Sequence[Block], read: Reader, roster: Roster
+        self, pool: Pool, blocks: Sequence[RowBlock], read: Reader, roster: Roster
     ):
         """Take workers and blocks; nothing is loaded yet."""
         self.pool, self.blocks, self.read, self.roster = pool, blocks, read, roster
@@ -531,7 +531,7 @@ class WorkerShards:
             messages = self._messages(broadcast, packed, list(owners))
             calls = {}
             for worker, own in owners.items():
-                order = Order(
+                order = Call(
                     task,
                     label,
                     tuple(own),

@@ -40,6 +40,7 @@ from skbnp.rows.survey import (
     thinned,
 )
 from skbnp.utils.archive import FitFile
+from skbnp.utils.arrays import rows_of
 from skbnp.utils.fitted import topic_numbers
 from skbnp.utils.labels import NEW, Factors, Label
 from skbnp.utils.plain import from_plain, to_plain
@@ -413,22 +414,18 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
             distr += prior
             distr /= distr.sum(axis=1, keepdims=True)
             return distr[:, columns].astype(dtype, order="C", copy=False)
-        counts = sp.csr_array(counts)
-        n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+        counts = sp.csr_array(counts, copy=True)
+        counts.eliminate_zeros()
+        prior, at = np.broadcast_to(prior, counts.shape), rows_of(counts.indptr)
+        n_tokens, n_prior = np.asarray(counts.sum(axis=1)).ravel(), prior.sum(axis=1)
+        counts.data += prior[at, counts.indices]
+        counts.data /= (n_tokens + n_prior)[at]
         empty = np.flatnonzero(n_tokens <= 0.0)
-        at, topics = counts.nonzero()
-        prior = np.broadcast_to(prior, counts.shape)
-        values = (counts.data[counts.data != 0.0] + prior[at, topics]) / (
-            n_tokens + prior.sum(axis=1)
-        )[at]
-        k, number = len(columns), np.empty(counts.shape[1], dtype=np.intp)
-        number[columns] = np.arange(k)
-        of_prior = prior[empty] / prior[empty].sum(axis=1, keepdims=True)
-        values = np.concatenate([values, of_prior[:, columns].ravel()])
-        at = np.concatenate([at, np.repeat(empty, k)])
-        topics = np.concatenate([number[topics], np.tile(np.arange(k), len(empty))])
-        shape = counts.shape[0], k
-        result = sp.csr_array((values.astype(dtype), (at, topics)), shape=shape)
+        of_prior = sp.csr_array(prior[empty] / n_prior[empty][:, None])
+        order = np.arange(counts.shape[0])
+        order[empty] = counts.shape[0] + np.arange(len(empty))
+        result = sp.csr_array(sp.vstack([counts, of_prior], format="csr")[order])
+        result = result[:, columns].astype(dtype)
         result.sort_indices()
         return result
 

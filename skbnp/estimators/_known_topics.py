@@ -427,7 +427,7 @@ def _as_rows(known: KnownTopics, n_features: int, names: Sequence | None) -> Arr
 # Topics to start from -----------------------------------------------------------------
 
 
-class GivenTopics(NamedTuple):
+class StartTopics(NamedTuple):
     """Topics of a fitted model, and their shares."""
 
     distr: Array  # (K, V)
@@ -443,7 +443,7 @@ class GivenTopics(NamedTuple):
         return held
 
 
-def given_topics(init: Any, n_features: int) -> GivenTopics:
+def given_topics(init: Any, n_features: int) -> StartTopics:
     """Return the topics of a fitted model, with `n_features` columns.
 
     Raises
@@ -460,7 +460,7 @@ def given_topics(init: Any, n_features: int) -> GivenTopics:
     if distr.shape[1] != n_features:
         raise ValueError(f"X has {n_features} features, but init has {distr.shape[1]}.")
     concentration = getattr(model, "doc_concentration_", None)
-    return GivenTopics(distr, weights, concentration)
+    return StartTopics(distr, weights, concentration)
 
 
 def n_given(init: Any) -> int:

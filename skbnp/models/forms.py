@@ -51,7 +51,9 @@ CLASSES = {
     "models.hdp.held_out_trials": "HeldOutTrials Trial",
     "models.hdp.model": "CollapsedHDP CollapsedStats DirectHDP HDPState HDPStats",
     "models.hdp.moves": "PrintedMoves",
-    "models.hdp.posterior": "HDPPosterior Memo Outliers PartCache Proposal Reservoir",
+    "models.hdp.posterior": (
+        "HDPPosterior Outliers PartCache PartMemo Proposal Reservoir"
+    ),
     "models.hdp.shards": (
         "Block BlockDocumentWeights BlockSchedule Cut Sent ShardCorpus"
     ),

@@ -35,8 +35,7 @@ from skbnp.trees import Tree
 from skbnp.utils.arrays import members
 from skbnp.utils.clusters import kmeans, ward_cuts
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.ranges import Log, Sized, Steps
-from skbnp.utils.ranges import Tokens as TokenCounts
+from skbnp.utils.ranges import Log, Sized, Steps, TokenCounts
 from skbnp.utils.typing import Array, Ints, Ints32
 
 #: Columns of a level in reserve, beyond a quarter of those in use.

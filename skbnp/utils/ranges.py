@@ -104,7 +104,7 @@ class Sized:
         return bool(array.min() >= least and array.max() <= most)
 
 
-class Tokens(Sized):
+class TokenCounts(Sized):
     """Sizes of a sparse array of the whole counts of a corpus."""
 
     number = np.int32

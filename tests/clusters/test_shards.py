@@ -9,7 +9,7 @@ import pytest
 
 from checks.worker_pools import FAULTS, ScriptedPool
 from skbnp.dask import _shards
-from skbnp.dask._inputs import Block
+from skbnp.dask._inputs import RowBlock
 from skbnp.dask._shards import (
     DaskShards,
     Roster,
@@ -57,7 +57,7 @@ def quick(monkeypatch):
 
 def shards_on(pool, blocks=ROWS, timeout=5.0, label="all"):
     roster = Roster(pool, timeout, pool.clock, pool.sleep)
-    blocks = [Block(X if len(X) else None) for X in blocks]
+    blocks = [RowBlock(X if len(X) else None) for X in blocks]
     workers = WorkerShards(pool, blocks, read, roster)
     workers.load()
     return DaskShards(workers, label, 3)
@@ -151,7 +151,7 @@ def test_errors_of_tasks_are_raised_at_once():
 def test_rows_that_have_changed_are_refused():
     pool = ScriptedPool(2, {9: "dies"})
     shards = shards_on(pool)
-    shards.workers.blocks = [Block(X + 1.0 if len(X) else None) for X in ROWS]
+    shards.workers.blocks = [RowBlock(X + 1.0 if len(X) else None) for X in ROWS]
     with pytest.raises(ValueError, match="holds other rows now"):
         conversation(shards)
 

@@ -8,10 +8,10 @@ import pytest
 import scipy.sparse as sp
 
 from skbnp.estimators._saved import check_sizes
-from skbnp.utils.ranges import LARGE, MOST, Sized, Tokens, fits
+from skbnp.utils.ranges import LARGE, MOST, Sized, TokenCounts, fits
 from skbnp.utils.typing import Array, Ints
 
-COUNTS = Annotated[sp.csr_array, Tokens("n", "m")]
+COUNTS = Annotated[sp.csr_array, TokenCounts("n", "m")]
 WEIGHTS = Annotated[Array, Sized("n", least=0)]
 PLACES = Annotated[Ints, Sized("n", least=-1)]
 

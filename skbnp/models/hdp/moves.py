@@ -21,7 +21,7 @@ from skbnp.inference.protocols import Collected, LocalResults, Moves, Round
 from skbnp.kernels._moves import compare_merges
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.local import BlockVisit
-from skbnp.models.hdp.posterior import HDPPosterior, Memo, refreshed
+from skbnp.models.hdp.posterior import HDPPosterior, PartMemo, refreshed
 from skbnp.utils.matching import best_disjoint
 from skbnp.utils.settings import check_settings, repr_settings
 from skbnp.utils.typing import Array, Ints, Ints32
@@ -430,7 +430,7 @@ class PrintedMoves(Moves):
         posterior.merge(names)
         for source, target in names:
             self._columns[target] += self._columns.pop(source)
-        memo = Memo(result.stats, result.doc_topic, result.n_tokens)
+        memo = PartMemo(result.stats, result.doc_topic, result.n_tokens)
         _, (memo,) = refreshed(posterior, [memo.merged(places, sums[chosen, 0])])
         return Collected(memo.stats, result.n_tokens, result.seen, memo.doc_topic)
 

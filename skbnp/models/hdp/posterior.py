@@ -44,7 +44,7 @@ N_REFRESHES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Memo:
+class PartMemo:
     """Cached statistics of one batch, and the expected counts of its documents.
 
     Exact zeros are not stored: memory is proportional to the pairs in use. A memo is
@@ -55,7 +55,7 @@ class Memo:
     doc_topic: sp.csr_array | None = None  # (n_docs, K) N; None if collapsed
     n_tokens: Array = field(default_factory=lambda: np.zeros(0))  # (n_docs,)
 
-    def merged(self, pairs: Pairs, losses: Array) -> "Memo":
+    def merged(self, pairs: Pairs, losses: Array) -> "PartMemo":
         """Add topics of pairs (source, target); subtract their `losses` of entropy."""
         sources, targets = np.transpose(pairs)
         stats: Any = self.stats
@@ -64,7 +64,7 @@ class Memo:
         joint = replace(self, stats=replace(stats, entropy=entropy))
         return joint.without(sources, pairs)
 
-    def without(self, gone: Sequence[int], pairs: Pairs = ()) -> "Memo":
+    def without(self, gone: Sequence[int], pairs: Pairs = ()) -> "PartMemo":
         """Remove topics; those of `pairs` (source, target) take what others had."""
         rows, doc_topic = self.stats.topic_words, self.doc_topic
         order = remaining(rows.values.shape[1], gone)
@@ -76,12 +76,12 @@ class Memo:
         columns = self.stats.with_columns(itemgetter(order))
         if doc_topic is not None:
             doc_topic = sp.csr_array(doc_topic @ moved)
-        return Memo(replace(columns, topic_words=words), doc_topic, self.n_tokens)
+        return PartMemo(replace(columns, topic_words=words), doc_topic, self.n_tokens)
 
 
 def refreshed(
-    posterior: Posterior, memos: Iterable[Memo]
-) -> tuple[HDPStats, list[Memo]]:
+    posterior: Posterior, memos: Iterable[PartMemo]
+) -> tuple[HDPStats, list[PartMemo]]:
     """Return totals and memos with tangents at present weights: an exact bound."""
     new = []
     for memo in memos:
@@ -127,7 +127,7 @@ class PartCache(StatisticsCache):
         Passes that begin without cached statistics, at least one.
     n_passes : int
         Passes made.
-    memos : list of Memo
+    memos : list of PartMemo
         One of each part; replaced, never changed in place.
     document_weights : DocumentWeights or None
         How often totals count the documents before the first pass, for the collapsed
@@ -136,7 +136,7 @@ class PartCache(StatisticsCache):
 
     n_forgetful: int = 1
     n_passes: int = 0
-    memos: list[Memo] = field(default_factory=list)
+    memos: list[PartMemo] = field(default_factory=list)
     document_weights: DocumentWeights | None = None
 
     @property
@@ -163,9 +163,9 @@ class PartCache(StatisticsCache):
         if not self.is_complete:
             blend(posterior, round, change)
         for part, result in zip(round.parts, change, strict=True):
-            memo = Memo(result.stats)
+            memo = PartMemo(result.stats)
             if self.document_weights is None:
-                memo = Memo(result.stats, result.doc_topic, result.n_tokens)
+                memo = PartMemo(result.stats, result.doc_topic, result.n_tokens)
             if self.is_complete:
                 old = self.memos[part.number].stats
                 incremental_update(posterior, old, result.stats)

@@ -26,8 +26,7 @@ from skbnp.inference.chains import ChainState
 from skbnp.kernels import _seating as kernel
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.rows.batch import Tokens
-from skbnp.utils.ranges import Log, Positive, Sized, Steps
-from skbnp.utils.ranges import Tokens as TokenCounts
+from skbnp.utils.ranges import Log, Positive, Sized, Steps, TokenCounts
 from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
 # Repeated words of a seating: a Pitman-Yor process of words in each document.
