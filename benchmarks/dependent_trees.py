@@ -475,6 +475,7 @@ def text(names, seeds):
 #: Functions that make a kind of moves, and what each returns in its place.
 WITHOUT = {
     "merges": {(EpochEdits, "_merge"): None},
+    "merges into the root": {(EpochEdits, "_merge_into_root"): None},
     "births": {(EpochEdits, "_propose_births"): 0},
     "births at the start": {(assignments, "_propose_births"): []},
     "other parents": {(EpochEdits, "_attach"): None},

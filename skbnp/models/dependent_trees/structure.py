@@ -5,9 +5,10 @@ ones; once this gains little, edges are reversed, or else nodes go below other p
 since they can merge with siblings alone; new nodes are tried. Moves of a kind are
 judged one by one on the same state, made together, and kept if the bound of all rows
 has risen; if not, in halves. So many moves cost one copy of the state. Proposals that
-gain nothing wait for some passes; once moves gain little, all other parents are judged
-again, if the tree has changed since. The moves of the paper are merges and births in
-turn, and nothing else.
+gain nothing wait for some passes. Once moves gain little, merges into the root of a
+first epoch are judged with the attachments and priors that follow, and all other
+parents are judged again, if the tree has changed since. The moves of the paper are
+merges and births in turn, and nothing else.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,6 +40,7 @@ from skbnp.models.dependent_trees.merges import (
 from skbnp.models.dependent_trees.records import (
     Products,
     Record,
+    merge,
     propose_removals,
     replay,
     sort,
@@ -159,6 +161,9 @@ SETTLED_GAIN = 4e-3
 SETTLED_BIRTHS = 3
 #: Share of the nodes that are tried as targets of births after a pass.
 BIRTH_SHARE = 0.1
+#: Merges into the root that are judged with what follows, at most, pairs of nodes for
+#: all of them, as each takes time in their number, and nats that one may lose itself.
+ROOT_MERGES, ROOT_PAIRS, ROOT_SLACK = 6, 1 << 22, 30.0
 
 
 class EpochEdits(trials.Judge):
@@ -220,6 +225,8 @@ class EpochEdits(trials.Judge):
             self._n_without_birth = SETTLED_BIRTHS
             if has_past:  # merges of such nodes had to wait until here
                 self._in_turns(self._merge, learner)
+        if self._gains_little(learner, before):
+            self._merge_into_root(learner)
         if self._gains_little(learner, before) and not self._is_reviewed:
             self._review_parents(learner)
             self._is_reviewed = True
@@ -353,6 +360,53 @@ class EpochEdits(trials.Judge):
             if self._keep(learner, moves):
                 self._refresh(learner)
                 losses = cache.losses()
+
+    def _merge_into_root(self, learner: EpochLearner) -> None:
+        """Merge a node into the root of a first epoch, judged with what follows.
+
+        Clusters start below a root without rows. The merge of the node that belongs
+        there may lose by itself, until nodes are below other parents and priors are
+        learned; what priors gain without it does not count.
+        """
+        posterior, now = learner.posterior, learner.n_passes
+        model, state, stats = posterior.model, posterior.state, posterior.global_stats
+        tree, priors = state.tree, model.priors
+        sources = np.flatnonzero(tree.parent == 0)
+        if self.moves.merge == "none" or not model.is_first or len(sources) == 0:
+            return
+        products, targets = self._products.of(posterior), np.zeros_like(sources)
+        gains = products.exact_merges(sources, targets)
+        gains += merges.stick_gains(state, priors, sources, targets)
+        order = np.argsort(-gains, kind="stable")[: (gains > -ROOT_SLACK).sum()]
+        ids = tree.ids[sources[order]].tolist()
+        ids = [one for one in ids if self.rejections.is_over(("root", one), now)]
+        ids = ids[: min(ROOT_MERGES, ROOT_PAIRS // len(tree) ** 2)]
+        if not ids:
+            return
+        others, alone = model.learn_priors(state, stats)
+        least = max(self.bound(posterior), others.bound(alone, stats))
+        losses = learner.cache.losses()
+        for source in ids:
+            both = source, int(tree.ids[0])
+            gain = merges.merge_gain(state, stats, priors, *both)
+            records = [merge(*both)]
+            new, kept = replay(state, stats, priors, records)
+            for _ in range(N_TURNS if self.moves.reattach else 0):
+                given = new, kept, priors, Products.of(new, priors, products)
+                more = attachments.propose_attachments(*given, Rejections(), 0)
+                if not more:
+                    break
+                new, kept = replay(new, kept, priors, more)
+                records += more
+            learned, new = model.learn_priors(new, kept)
+            after = learned.bound(new, kept) - losses.of(*both, gain)
+            if after > least + ROUNDING * abs(least):
+                with commit():
+                    self._write(learner, records, new, kept)
+                    posterior.model = learned
+                self._refresh(learner)
+                return
+            self.rejections.add(("root", source), now)
 
     def _exchange(self, learner: EpochLearner) -> None:
         """Exchange the pasts of nodes for those that explain them best."""

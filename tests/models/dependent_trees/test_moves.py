@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from reference import dependent_trees as reference
+from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import discarding
@@ -16,7 +17,7 @@ from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import NO_MOVES, BatchSchedule, Part, even_limits
 from skbnp.inference.shards import LocalShards
 from skbnp.inference.trials import WAIT, Rejections
-from skbnp.models.dependent_trees import attachments, merges
+from skbnp.models.dependent_trees import attachments, merges, structure
 from skbnp.models.dependent_trees.attachments import (
     N_UPDATES,
     attachment_gains,
@@ -549,6 +550,90 @@ def test_reversals_put_a_tree_right_that_hangs_on_a_wrong_node(seed):
         for _ in range(20):
             state = update_means(state, stats, PRIORS)
     assert sum(model.objective(state, stats).values()) > before - 1.0
+
+
+# Merges into the root -----------------------------------------------------------------
+
+
+def unlearned(seed):
+    """A learner whose prior concentration is not the best one."""
+    learner = settled(seed)
+    posterior = learner.posterior
+    kappa = 2.0 * posterior.state.prior_concentration
+    state = replace(posterior.state, prior_concentration=kappa)
+    posterior.replace_globals(state, posterior.global_stats)
+    return learner
+
+
+@pytest.fixture
+def into_root(seed, monkeypatch):
+    """Try merges into the root that lose so much entropy; what has come of it."""
+    monkeypatch.setattr(structure, "ROOT_SLACK", np.inf)
+    monkeypatch.setattr(structure, "ROOT_MERGES", 2)
+    monkeypatch.setattr(EpochEdits, "_refresh", lambda *given: None)
+
+    def merged_into_root(lost, edits=None, **settings):
+        monkeypatch.setattr(EntropyLosses, "of", lambda *given: lost)
+        learner, edits = unlearned(seed), edits or EpochEdits(EpochMoves(**settings))
+        edits._products = structure.CachedProducts()
+        edits._merge_into_root(learner)
+        return learner, edits
+
+    return merged_into_root
+
+
+def test_merges_into_the_root_are_made_with_what_follows(into_root, seed):
+    old, (learner, edits) = unlearned(seed).posterior, into_root(-1e9)
+    new, (first, *others) = learner.posterior, edits.records
+    assert (first.kind, first.children) == ("merge", (old.state.tree.ids[0],))
+    assert {one.kind for one in others} <= {"reattach"}
+    assert len(new.state.tree) == len(old.state.tree) - 1
+    assert new.state.prior_concentration != old.state.prior_concentration
+    assert_allclose(new.global_stats.n_tokens, old.global_stats.n_tokens)
+    for settings in ({"merge": "none"}, {"merge": "safe", "reattach": False}):
+        _, edits = into_root(-1e9, **settings)
+        assert len(edits.records) == (settings["merge"] == "safe")
+
+
+def test_what_priors_gain_without_a_merge_does_not_count(into_root, seed):
+    posterior = unlearned(seed).posterior
+    given = posterior.state, posterior.global_stats
+    model, new = posterior.model.learn_priors(*given)
+    alone, before = model.bound(new, given[1]), posterior.model.bound(*given)
+    assert alone > before + 1.0
+    learner, edits = into_root(-1e9)
+    after = edits.bound(learner.posterior)
+    assert not into_root(after - alone + 1e-4)[1].records
+    assert into_root(after - alone - 1e-4)[1].records
+
+
+def test_merges_into_the_root_that_gain_nothing_wait(into_root):
+    learner, edits = into_root(1e9)
+    assert not edits.records
+    assert len(edits.rejections._waits) == 2
+    into_root(1e9, edits)  # two others
+    assert len(edits.rejections._waits) == 4
+    assert {key[0] for key in edits.rejections._waits} == {"root"}
+    assert set(ids_of(edits)) <= set(learner.posterior.state.tree.children_of(0))
+
+
+def ids_of(edits):
+    return [key[1] for key in edits.rejections._waits]
+
+
+def test_the_root_of_planted_trees_has_rows(monkeypatch):
+    """Without, it stays a node without rows, and the planted root is below it."""
+
+    def n_without_rows(seed):
+        corpus = make_dependent_trees(random_state=seed)
+        trees = DependentTrees(random_state=seed).fit(corpus.data)
+        (record,) = trees.epochs_.values()
+        return int((record.masses < 2.0).sum())
+
+    seeds = 177, 922
+    assert sum(map(n_without_rows, seeds)) == 0
+    monkeypatch.setattr(EpochEdits, "_merge_into_root", lambda *given: None)
+    assert sum(map(n_without_rows, seeds)) == len(seeds)
 
 
 class KnownGains:
