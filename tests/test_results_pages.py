@@ -68,7 +68,7 @@ def test_pages_depend_on_what_their_scripts_import():
     for name in ("chain", "model"):
         assert f"skbnp/models/hdp_franchise/{name}.py" in files
     assert {"benchmarks/common.py", "skbnp/kernels/_franchise.pyx"} <= {*files}
-    assert not any("dependent_trees" in name for name in files)
+    assert not any("models/hca" in name for name in files)
     assert not any(name.startswith(pages.APART) for name in files)
 
 
@@ -95,44 +95,6 @@ def test_the_page_of_a_case_follows_from_its_text_and_its_rows(
     monkeypatch.setattr(sys, "argv", ["topic_numbers.py", name, "--write"])
     sweep.main("", __import__("topic_numbers").CASES)
     assert path.read_bytes() == old
-
-
-def test_rows_of_a_case_have_its_point_its_records_and_replace_stored_ones(
-    sweep, tmp_path, monkeypatch
-):
-    def learn(docs, seed):
-        yield sweep.Fit(docs, (None, None, docs + seed), 0.5, {"more": seed})
-
-    case = sweep.Case(
-        axes={"corpus": ("a", "b"), "seed": (0, 1)},
-        documents=lambda corpus: len(corpus),
-        learn=learn,
-        records={"documents": lambda fit: fit.docs},
-        summary=lambda rows: [{"seeds": len(rows)}],
-        over="seed",
-        keeps=("corpus", "seed"),
-    )
-    monkeypatch.setattr(sweep.common, "RESULTS", tmp_path)
-    for options in (["--seed", "0", "3"], ["--seed", "3", "4", "--corpus", "b"]):
-        monkeypatch.setattr(sys, "argv", ["script.py", "page", *options])
-        sweep.main("", {"page": case})
-    _, rows = case.stored("page")
-    assert [(row["corpus"], row["seed"]) for row in rows] == [
-        ("a", 0),
-        ("a", 3),
-        ("b", 0),
-        ("b", 3),
-        ("b", 4),
-    ]
-    assert rows[-1] == {
-        "corpus": "b",
-        "seed": 4,
-        "topics": 5,
-        "more": 4,
-        "documents": 1,
-        "CPU s": 0.5,
-    }
-    assert (tmp_path / "page.md").read_text().splitlines()[-1] == "| 5 |"
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from functools import partial
 from inspect import isfunction, signature
 from unittest import mock
 
-import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
@@ -28,10 +27,8 @@ from checks.estimators import (
     EVALUATIONS,
     FIRST,
     LEARNING,
-    dense,
     door_of,
     every_estimator,
-    every_kind,
     every_method,
     instance,
     readers,
@@ -113,18 +110,6 @@ def test_corrupt_index_arrays_are_refused(estimator, counts):
     for name, bad in CORRUPT.items():
         with of_case(name):
             check_refuses_structure(estimator.fit, bad.spoil(counts.copy()), bad.says)
-
-
-@every_kind()
-def test_other_feature_names_are_refused(estimator, rows):
-    frame = pd.DataFrame(dense(rows)).rename(columns="w{}".format)
-    estimator.fit(frame)
-    for method in ("partial_fit", *EVALUATIONS):
-        if hasattr(estimator, method):
-            call, turned = getattr(estimator, method), frame[frame.columns[::-1]]
-            if method == "partial_fit" and takes_counts_only(estimator):
-                continue  # its columns go by their names
-            check_refuses(call, turned, "names should match")
 
 
 @every_method(*EVALUATIONS, among=FIRST)

@@ -5,12 +5,10 @@ import copy
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
-from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
@@ -329,34 +327,6 @@ def test_epochs_that_lie_behind_are_refused(fitted, drawn):
 
 
 # Routing ------------------------------------------------------------------------------
-
-
-@pytest.mark.weekly
-def test_epochs_are_routed(drawn):
-    X, epochs = small(drawn)
-    with sklearn.config_context(enable_metadata_routing=True):
-        trees = quick()
-        trees.set_fit_request(epochs=True)
-        trees.set_score_request(epochs=True)
-        trees.set_transform_request(epochs=True)
-        pipeline = make_pipeline(Normalizer(), trees).fit(X, epochs=epochs)
-        assert list(pipeline[-1].epochs_) == [0, 1, 2, 3]
-        direct = clone(trees).fit(X, epochs=epochs)
-        assert_allclose(
-            pipeline.score(X, epochs=epochs), direct.score(X, epochs=epochs), rtol=1e-6
-        )
-        weights = (epochs == 1) * 2.0
-        assert_allclose(
-            direct.score(X, epochs=epochs, sample_weight=weights),
-            direct.score_samples(X, epochs=epochs)[epochs == 1].mean(),
-        )
-        folds = KFold(3, shuffle=True, random_state=0)
-        grid = {"prior_concentration": [10.0, 300.0]}
-        search = GridSearchCV(trees, grid, cv=folds).fit(X, epochs=epochs)
-        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-        assert set(search.best_estimator_.epochs_) == {0, 1, 2, 3}
-        result = clone(trees).fit_transform(X, epochs=epochs)
-        assert_array_equal(result, direct.transform(X, epochs=epochs))
 
 
 @pytest.mark.long

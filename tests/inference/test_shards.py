@@ -43,21 +43,6 @@ def test_replies_come_in_the_order_of_numbers(shards):
     assert shards.n_rows.tolist() == [4, 0, 5, 1]
 
 
-@pytest.mark.parametrize(
-    ("n", "order"),
-    [
-        (1, "a"),
-        (2, "(ab)"),
-        (3, "((ab)c)"),
-        (5, "(((ab)(cd))e)"),
-        (7, "(((ab)(cd))((ef)g))"),
-    ],
-)
-def test_sums_go_along_a_fixed_tree(n, order):
-    shards = LocalShards([np.zeros((1, 1))] * n, n_features=1)
-    assert shards.total(letters, range(n)).text == order
-
-
 @pytest.mark.parametrize("n", range(1, 18))
 def test_sums_do_not_depend_on_who_added_what(n):
     rng = np.random.default_rng(n)
@@ -72,13 +57,6 @@ def test_sums_do_not_depend_on_who_added_what(n):
                 add_up(own, n, {(0, place): replies[place]})
             add_up(sums, n, own)
         assert list(sums.values()) == [whole]
-
-
-def test_holders_of_runs_send_few_sums():
-    sums = {}
-    for place in range(300, 700):
-        add_up(sums, 1000, {(0, place): Sum("")})
-    assert len(sums) <= 2 * 10
 
 
 def test_shards_of_a_process_make_what_they_share_once():

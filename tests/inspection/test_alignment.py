@@ -5,12 +5,9 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from checks.estimators import FIRST, each_class, fresh, rows_of
-from skbnp.datasets import make_hdp
 from skbnp.inspection import align_components
 
 PHI = np.random.default_rng(0).dirichlet(np.full(60, 0.1), 5)
-X = make_hdp(80, n_features=24, n_components=4, random_state=0).data
 
 
 def split(phi, row, share):
@@ -112,12 +109,3 @@ def test_columns_that_cannot_be_matched_are_refused():
 
 
 # -- estimators ------------------------------------------------------------------------
-
-
-@each_class
-def test_every_estimator_is_matched_with_itself(name):
-    model = fresh(FIRST[name]).fit(rows_of(FIRST[name], X))
-    result = align_components(model, model, min_similarity=0.99)
-    assert_array_equal(result.pairs[:, 0], result.pairs[:, 1])
-    assert_allclose(result.similarity, 1.0)
-    assert len(result.to_frame()) == model.n_active_components_

@@ -157,7 +157,8 @@ def test_descendants_are_what_the_ids_flowed_into(ids, expected):
 # Drawing ------------------------------------------------------------------------------
 
 
-def test_lanes_are_blue_while_they_live_and_grey_when_they_have_ended():
+def test_lanes_connectors_and_marks_stand_where_topics_were():
+    """Lanes are blue while they live, and grey when they have ended."""
     display = show()
     row = {name: y for y, name in enumerate(display.ids_)}
     blue, grey = segments(display, BLUE), segments(display, GREY)
@@ -165,19 +166,9 @@ def test_lanes_are_blue_while_they_live_and_grey_when_they_have_ended():
         assert [[begin, row[name]], [10, row[name]]] in blue
     for name, begin, end in ((1, 0, 5), (2, 2, 7)):
         assert [[begin, row[name]], [end, row[name]]] in grey
-
-
-def test_connectors_join_parents_and_children():
-    display = show()
-    row = {name: y for y, name in enumerate(display.ids_)}
     for step, parent, child in ((2, 0, 2), (3, 2, 3), (8, 4, 5)):
         assert [[step, row[parent]], [step, row[child]]] in segments(display, GREY)
     assert segments(display, VERMILION) == [[[5, row[1]], [5, row[0]]]]
-
-
-def test_marks_tell_births_ends_and_the_direction_of_merges():
-    display = show()
-    row = {name: y for y, name in enumerate(display.ids_)}
     drawn = markers(display)
     assert {("o", 6, row[4]), ("X", 7, row[2]), ("v", 5, row[0])} <= drawn
     legend = [text.get_text() for text in display.ax_.get_legend().get_texts()]

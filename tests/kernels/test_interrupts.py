@@ -82,15 +82,6 @@ def test_work_of_a_thread_ends_with_its_event():
     check_is_interrupted(lambda: infer_one(max_iter=10**6))
 
 
-def test_looks_leave_the_result_alone():
-    """Some 100 of them."""
-    looks = Looks()
-    result = in_thread(looks, lambda: infer_one(max_iter=6000))
-    assert looks.number > 100
-    for mine, other in zip(result, infer_one(max_iter=6000), strict=True):
-        np.testing.assert_array_equal(mine, other)
-
-
 def test_interrupt_ends_the_work_of_the_main_thread():
     """Which would take a minute."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,7 +13,6 @@ from skbnp.metrics import held_out_log_likelihood, split_tokens
 from skbnp.models.hdp.burstiness import (
     MOST_CONCENTRATION,
     Burstiness,
-    learn_burstiness,
     maximise_burstiness,
 )
 from skbnp.models.hdp.fold_in import fold_in_tables
@@ -65,25 +64,6 @@ def test_nothing_changes_where_documents_do_not_repeat(seed):
     parts = split_tokens(X)
     alone = held_out_log_likelihood(topics, prior, *parts, repeats=False)
     assert held_out_log_likelihood(topics, prior, *parts, repeats=True) == alone
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("discount", "concentration", "factor"), [(0.0, 30.0, 1.5), (0.5, 10.0, 2.0)]
-)
-def test_parameters_are_near_those_of_the_documents(
-    discount, concentration, factor, seed
-):
-    """With a discount the two stand for each other, as documents are of one length."""
-    X, topics, prior = draw(400, discount, concentration, seed)
-    word_topic = np.ascontiguousarray(topics.T)
-    with Executor(None) as executor:
-        result = learn_burstiness(
-            X,
-            lambda b: fold_in_tables(word_topic, prior, 0.0, X, b, executor, 300)[1:],
-        )
-    assert abs(result.discount - discount) < 0.15
-    assert concentration / factor < result.concentration < concentration * factor
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.6])
