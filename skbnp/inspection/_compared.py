@@ -23,6 +23,7 @@ from skbnp.utils.matching import cosines, matched, unit_rows
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
 from skbnp.utils.typing import Array, Flags, Ints
 from skbnp.utils.validation import (
+    CONFIDENCE,
     POSITIVE,
     UNIT,
     Interval,
@@ -341,7 +342,7 @@ class Matches:
 @validate_params(
     {
         "min_similarity": [SIMILARITY],
-        "confidence": [Interval(Real, 0, 1, closed="neither")],
+        "confidence": [CONFIDENCE],
         "n_draws": [POSITIVE],
     }
 )
@@ -845,10 +846,9 @@ LEVELS: dict[str, list] = {
     "merge_similarity": [SIMILARITY],
     "random_state": ["random_state"],
 }
-CONFIDENCE = {"confidence": [Interval(Real, 0, 1, closed="neither")]}
 
 
-@validate_params(LEVELS | CONFIDENCE | {"n_draws": [POSITIVE]})
+@validate_params(LEVELS | {"confidence": [CONFIDENCE], "n_draws": [POSITIVE]})
 def consensus_components(
     estimators: BaseEstimator | Sequence[BaseEstimator],
     X: Any = None,
@@ -1196,13 +1196,10 @@ class Stability:
         return float(self.agreement[pairs].mean())
 
 
-SAMPLED = {
-    "n_fits": [at_least(2)],
-    "resampling": [StrOptions({"subsample", "bootstrap"}), None],
-}
+RESAMPLING = StrOptions({"subsample", "bootstrap"})
 
 
-@validate_params(LEVELS | SAMPLED)
+@validate_params(LEVELS | {"n_fits": [at_least(2)], "resampling": [RESAMPLING, None]})
 def stability(
     estimator: BaseEstimator,
     X: Any,

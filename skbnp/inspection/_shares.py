@@ -38,6 +38,7 @@ from skbnp.utils.lazy import import_pandas
 from skbnp.utils.matching import best_disjoint, cosines
 from skbnp.utils.typing import Array, Flags, Ints
 from skbnp.utils.validation import (
+    CONFIDENCE,
     POSITIVE,
     SMALLEST_PRIOR,
     Interval,
@@ -59,19 +60,14 @@ SIMILAR = 0.7
 MEANS, TOPICS = 2, 3
 
 
-class Uses(NamedTuple):
-    """Expected tokens, or first uses, of topics in documents."""
-
-    samples: list[Array]  # (n_docs, n_topics), one for each sample
-    onto: sp.csr_array  # (n_components, n_topics) of ones: those that count as one
-
-
 def uses_of(
     estimator: Any, rows: Any, epochs: Any, parts: Ints, merge_similarity: float
-) -> Uses:
+) -> tuple[list[Array], sp.csr_array]:
     """Infer tokens of topics in documents, with group means as their prior.
 
     Topics that count as one are joined, and their tokens inferred anew as those of one.
+    Returns expected tokens, or first uses, (n_docs, n_topics), one array for each
+    sample, and an indicator of the topics that count as one, (n_components, n_topics).
     """
     model = read.fitted_model(estimator)
     is_here = not hasattr(model, "_row_totals")
@@ -81,8 +77,7 @@ def uses_of(
     words = infer = None
     if is_here and (has_samples or hasattr(model, "topic_word_prior_")):
         words = check_counts(rows, whom="topic_shares")
-    onto = sp.csr_array((np.ones(n), (np.arange(n), np.arange(n))))
-    uses: list[Array] = []
+    onto, uses = members(np.arange(n), n), list[Array]()
     if is_flat or not has_samples:
         if words is None or not hasattr(model, "_expected_uses"):
             shares = transformed(model, rows, epochs)
@@ -102,7 +97,7 @@ def uses_of(
         uses = [tokens]
     if has_samples:
         uses = list(_sample_uses(model, words, onto, infer))
-    return Uses(uses, onto)
+    return uses, onto
 
 
 def _sample_uses(
@@ -193,10 +188,8 @@ def joined(
         onto = members(of, of.max() + 1).T.tocsr()
         topics = read.normalised_rows(onto.T @ values, 0.0)
         is_same = len(topics) == len(distr)
-        if infer is None or is_same:
-            uses = tokens if is_same else tokens @ onto
-        else:
-            uses = infer(topics, prior @ onto)
+        keeps = infer is None or is_same
+        uses = tokens @ onto if keeps else infer(topics, prior @ onto)
         if len(topics) == 1 or not eta or words is None:
             break
         similar = cosines(topics, topics)
@@ -210,7 +203,7 @@ def joined(
         target = np.arange(len(topics))
         target[best[:, 1]] = best[:, 0]
         of = np.unique(target[of], return_inverse=True)[1]
-    if infer is None or is_same or words is None:
+    if keeps or words is None:
         return onto, uses
     # Of other documents of the fit the words that its topics have of these.
     counts = np.maximum(model.components_ - eta, 0.0)
@@ -331,7 +324,7 @@ MEASURES = {
 SHARES: dict[str, list] = {
     "per": [StrOptions({"document", "token"})],
     "link": [StrOptions(set(MEASURES))],
-    "confidence": [Interval(Real, 0, 1, closed="neither")],
+    "confidence": [CONFIDENCE],
     "n_draws": [at_least(20)],
     "merge_similarity": [Interval(Real, 0, 1, closed="right")],
 }
@@ -490,17 +483,15 @@ class TopicShares:
         ValueError
             If there is no such group, or no other.
         """
-        base = self.groups[0] if reference is None else reference
         names = self.groups.tolist()
-        at = self._place(base)
-        pairs = {
-            f"{one} - {names[at]}": {one: 1.0} for one in names if one != names[at]
-        }
-        if not pairs:
+        base = names[0 if reference is None else self._place(reference)]
+        if len(names) < 2:
             raise ValueError(
                 "by must have two groups or more for differences, got one."
             )
-        return self.contrasts({k: of | {names[at]: -1.0} for k, of in pairs.items()})
+        return self.contrasts(
+            {f"{k} - {base}": {k: 1.0, base: -1.0} for k in names if k != base}
+        )
 
     def contrasts(self, weights: Mapping[str, Mapping[Any, float]]) -> "TopicShares":
         """Return weighted sums of the shares of groups, or of coefficients.
@@ -525,22 +516,16 @@ class TopicShares:
             for label, weight in of.items():
                 row[self._place(label)] = weight
         used = matrix != 0.0
-        most = int(self.freedom.max())
-        freedom = np.where(used, self.freedom, most).min(axis=1)
-        # A group of one document has no draws, and no interval.
-        draws = np.stack(
-            [
-                np.tensordot(self.draws[:, of], row[of], (1, 0))
-                for row, of in zip(matrix, used, strict=True)
-            ],
-            axis=1,
-        )
-        mean = np.array(
-            [row[of] @ self.mean[of] for row, of in zip(matrix, used, strict=True)]
-        )
+        freedom = np.where(used, self.freedom, self.freedom.max()).min(axis=1)
+
+        def summed(values):
+            """Sum groups; nan where one has none, as draws of one document."""
+            sums = matrix @ np.nan_to_num(values)
+            return np.where(used @ np.isnan(values), np.nan, sums)
+
+        mean, draws = summed(self.mean), summed(self.draws)
         std, low, high = _limits(mean, draws, freedom, self.confidence)
         kinds = next(of for of in MEASURES.values() if self.measure in of)
-        is_share = self.measure == kinds[0]
         return replace(
             self,
             groups=np.array(list(weights)),
@@ -549,12 +534,10 @@ class TopicShares:
             low=low,
             high=high,
             n_documents=used @ self.n_documents,
-            slope=None,
-            slope_low=None,
-            slope_high=None,
             draws=draws,
             freedom=freedom,
-            measure=kinds[2] if is_share else self.measure,
+            measure=kinds[2] if self.measure == kinds[0] else self.measure,
+            **dict.fromkeys(("slope", "slope_low", "slope_high")),
         )
 
     def _place(self, label):
@@ -768,8 +751,8 @@ def topic_shares(
     units = np.arange(n_rows)
     if clusters is not None:
         units = check_labels(clusters, n_rows, "clusters", "document").codes
-    tokens = uses_of(estimator, rows, epochs, asked.parts, merge_similarity)
-    uses = [shares_of_tokens(of) for of in tokens.samples]
+    tokens, onto = uses_of(estimator, rows, epochs, asked.parts, merge_similarity)
+    uses = list(map(shares_of_tokens, tokens))
     # Documents that no sample knows nothing of.
     is_used = np.all([totals > 0.0 for _, totals in uses], axis=0) & (weights > 0.0)
     if not is_used.any():
@@ -798,11 +781,10 @@ def topic_shares(
                 "intervals are nan. Use coarser groups"
                 + (", or slopes, which need none." if has_limits else ".")
             )
-    n_components = len(model.components_)
-    topics = read.topic_numbers(estimator, n_components)
-    parts = members_of(tokens.onto, read.weights_of(estimator, model.components_))
+    topics = read.topic_numbers(estimator, len(terms))
+    parts = members_of(onto, read.weights_of(estimator, model.components_))
     first = [of[0] for of in parts]
-    given = read.topic_names(estimator, n_components)
+    given = read.topic_names(estimator, len(terms))
     return TopicShares(
         groups=asked.names,
         topics=topics[first],
@@ -915,8 +897,8 @@ def _design(columns: dict[str, Any], n_rows: int) -> Asked:
             parts = np.unique(parts * len(distinct) + codes, return_inverse=True)[1]
     ones, design = np.ones(n_rows), np.column_stack([np.zeros((n_rows, 0)), *values])
     scaled = design / np.maximum(np.abs(design).max(axis=0, initial=0.0), 1e-300)
-    rest = ones - scaled @ np.linalg.lstsq(scaled, ones, rcond=None)[0]
-    if np.abs(rest).max() > 1e-9:
+    residuals = ones - scaled @ np.linalg.lstsq(scaled, ones, rcond=None)[0]
+    if np.abs(residuals).max() > 1e-9:
         names, design = [INTERCEPT, *names], np.column_stack([ones, design])
     _check_rank(design, np.array(names))
     if parts.max() >= GROUPS:

@@ -238,8 +238,9 @@ def at_least(least: int, kind: type = Integral) -> Interval:
     return Interval(kind, least, None, closed="left")
 
 
-#: Constraints of whole numbers from 1 on, and of shares.
+#: Constraints of whole numbers from 1 on, of shares, and of probabilities of intervals.
 POSITIVE, UNIT = at_least(1), Interval(Real, 0, 1, closed="both")
+CONFIDENCE = Interval(Real, 0, 1, closed="neither")
 
 
 def with_names(X: MatrixLike, estimator: BaseEstimator | None = None) -> MatrixLike:
