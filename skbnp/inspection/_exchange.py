@@ -74,7 +74,8 @@ def to_pyldavis(
     >>> data["topic_term_dists"].shape, data["doc_lengths"][:4].tolist()
     ((2, 3), [9, 8, 8, 15])
     """
-    model, used = _words_of(estimator), read.in_use(estimator)
+    instead = "use topics_to_frame, or TopicTreeDisplay"
+    model, used = read.model_of_words(estimator, instead), read.in_use(estimator)
     if used.sum() < 2:
         raise ValueError(
             f"estimator must have two topics in use or more, got {used.sum()}: "
@@ -97,18 +98,6 @@ def to_pyldavis(
         "vocab": names[occurs],
         "term_frequency": _whole(frequency[occurs]),
     }
-
-
-def _words_of(estimator):
-    """Return the model; raise unless its components are topics of words."""
-    read.fitted(estimator, "components_")
-    model = read.fitted_model(estimator)
-    if read.are_directions(model):
-        raise TypeError(
-            f"estimator must have topics of words, {type(model).__name__} has "
-            "directions: use topics_to_frame, or TopicTreeDisplay."
-        )
-    return model
 
 
 def _whole(values):
@@ -163,7 +152,8 @@ def to_lda(estimator: BaseEstimator) -> LatentDirichletAllocation:
     >>> bool(abs(lda.transform(X) - hdp.transform(X)).max() < 0.05)
     True
     """
-    model, used = _words_of(estimator), read.in_use(estimator)
+    instead = "use topics_to_frame, or TopicTreeDisplay"
+    model, used = read.model_of_words(estimator, instead), read.in_use(estimator)
     components = np.array(read.fitted(estimator, "components_"), dtype=np.float64)[used]
     doc_prior, topic_prior = None, getattr(model, "topic_word_prior_", None)
     if hasattr(model, "doc_concentration_"):

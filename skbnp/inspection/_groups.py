@@ -25,12 +25,7 @@ from skbnp.models.hdp.fold_in import MixturePredictor
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import largest, rows_of
 from skbnp.utils.typing import Array, Ints, MatrixLike
-from skbnp.utils.validation import (
-    POSITIVE,
-    at_least,
-    check_counts,
-    validate_params,
-)
+from skbnp.utils.validation import POSITIVE, at_least, check_counts, validate_params
 
 WIDTH = 80
 
@@ -39,8 +34,8 @@ class Section(NamedTuple):
     """A group in an outline, or all topics that are groups by themselves."""
 
     group: int  # -1: topics by themselves
-    shown: Ints  # rows, heaviest first
-    hidden: Ints
+    listed: Ints  # rows, heaviest first
+    left_out: Ints
 
 
 def counted(number: int, noun: str, plural: str = "s") -> str:
@@ -57,31 +52,26 @@ def fold(groups: "TopicGroups", n_lines: int) -> list[Section]:
     if len(alone):
         rows[-1] = alone[largest(groups.topic_weights[alone], len(alone))]
     kept = list(rows)
-    if 3 * len(kept) > n_lines:  # a heading, a topic and the rest of each
+    if 3 * len(kept) > n_lines:  # a heading, a topic and a line of lighter ones each
         kept = kept[: max((n_lines - 1) // 3, 1)]
         n_lines -= 1
-    shown = {g: min(len(rows[g]), 3) for g in kept}
+    listed = {g: min(len(rows[g]), 3) for g in kept}
 
     def cost():
-        return sum(
-            1 + min(n + (n < len(rows[g])), len(rows[g])) for g, n in shown.items()
-        )
+        sizes = ((n, len(rows[g])) for g, n in listed.items())
+        return sum(1 + min(n + (n < size), size) for n, size in sizes)
 
     if cost() > n_lines:
-        shown = dict.fromkeys(kept, 1)
-    while weights := {
-        g: groups.topic_weights[rows[g][n]]
-        for g, n in shown.items()
-        if n < len(rows[g])
-    }:
-        heaviest = max(weights, key=lambda g: weights[g])
-        shown[heaviest] += 1
+        listed = dict.fromkeys(kept, 1)
+    more = [(g, k) for g in kept for k in rows[g][listed[g] :]]
+    for g, _ in sorted(more, key=lambda pair: -groups.topic_weights[pair[1]]):
+        listed[g] += 1
         if cost() > n_lines:
-            shown[heaviest] -= 1
+            listed[g] -= 1
             break
     # A line that says that one topic is left out has room for it.
-    shown = {g: len(rows[g]) if n == len(rows[g]) - 1 else n for g, n in shown.items()}
-    return [Section(g, rows[g][:n], rows[g][n:]) for g, n in shown.items()]
+    sizes = {g: n + (n == len(rows[g]) - 1) for g, n in listed.items()}
+    return [Section(g, rows[g][:n], rows[g][n:]) for g, n in sizes.items()]
 
 
 class Line(NamedTuple):
@@ -95,25 +85,28 @@ class Line(NamedTuple):
 
 
 def outline(groups: "TopicGroups", sections: list[Section]) -> list[Line]:
-    """List the lines of an outline: the message, groups with topics, what is hidden."""
+    """List the lines of an outline: the message, groups, topics, what is left out."""
     lines = [Line(part) for part in textwrap.wrap(groups.message, WIDTH)]
-    weights = groups.topic_weights
-    for g, shown, hidden in sections:
-        weight = f"{100 * weights[[*shown, *hidden]].sum():.1f} %"
+
+    def weight(rows):
+        return f"{100 * groups.topic_weights[rows].sum():.1f} %"
+
+    lighter = groups.labels >= 0  # in groups that are left out
+    for g, listed, left_out in sections:
+        rows = [*listed, *left_out]
+        lighter[rows] = False
         if not groups._is_one:
             start, terms = f"group {g}", groups.terms[g]
             if g < 0:
                 start, terms = "by themselves", []
-            lines.append(Line(f"{start}, {weight}", terms, g, level=1))
-        lines += [Line("", groups.topic_terms[k], g, int(k), 2) for k in shown]
-        if n := len(hidden):
-            weight = f"{100 * weights[hidden].sum():.1f} %"
-            lines.append(Line(f"and {n:,} lighter, {weight}", group=g, level=2))
-    listed = [k for _, shown, hidden in sections for k in (*shown, *hidden)]
-    rest = np.setdiff1d(np.flatnonzero(groups.labels >= 0), listed)
-    if n := len(np.unique(groups.labels[rest])):
-        weight = f"{100 * weights[rest].sum():.1f} %"
-        lines.append(Line(f"and {counted(n, 'lighter group')}, {weight}", level=1))
+            lines.append(Line(f"{start}, {weight(rows)}", terms, g, level=1))
+        lines += [Line("", groups.topic_terms[k], g, int(k), 2) for k in listed]
+        if n := len(left_out):
+            text = f"and {n:,} lighter, {weight(left_out)}"
+            lines.append(Line(text, group=g, level=2))
+    if n := len(np.unique(groups.labels[lighter])):
+        text = f"and {counted(n, 'lighter group')}, {weight(lighter)}"
+        lines.append(Line(text, level=1))
     return lines
 
 
@@ -134,7 +127,7 @@ def joined(start: str, terms: Sequence[str]) -> str:
     return line
 
 
-#: Of an outline: a group, a topic, the others, the other groups.
+#: Of an outline: a group, a topic, lighter topics, lighter groups.
 LINES = at_least(4)
 #: What the probability of a term in a group counts where these are ranked, beside its
 #: ratio to that in all: lambda of Sievert and Shirley, who take 0.6 for single topics.
@@ -558,11 +551,11 @@ def _with_unused(tree: Array, used: Ints, n: int) -> Array:
     names = np.concatenate([used, n + np.arange(max(m - 1, 0))])
     tree = tree.copy()
     tree[:, :2] = np.sort(names[tree[:, :2].astype(int)], axis=1)
-    top, rest = tree[-1, 2] if len(tree) else 0.0, np.setdiff1d(np.arange(n), used)
-    others = np.append(names[-1], n + m - 1 + np.arange(len(rest)))[: len(rest)]
-    sizes = m + 1.0 + np.arange(len(rest))
-    pairs = np.sort([rest, others], axis=0)
-    return np.vstack([tree, np.column_stack([*pairs, np.full(len(rest), top), sizes])])
+    top, unused = tree[-1, 2] if len(tree) else 0.0, np.setdiff1d(np.arange(n), used)
+    k = len(unused)
+    partners = np.append(names[-1], n + m - 1 + np.arange(k))[:k]
+    pairs, sizes = np.sort([unused, partners], axis=0), m + 1.0 + np.arange(k)
+    return np.vstack([tree, np.column_stack([*pairs, np.full(k, top), sizes])])
 
 
 #: In sizes of the type: a line, more above a heading, the indent of topics, the key.

@@ -91,9 +91,8 @@ class HistoryDisplay(Display):
     noun: str = "topics"
 
     @classmethod
-    @validate_params({"x": [StrOptions({"step", "seconds"})]})
     def from_estimator(
-        cls, estimator, feature_names=None, *, monitor=None, x="step", ax=None, **kwargs
+        cls, estimator, feature_names=None, *, monitor=None, ax=None, **kwargs
     ) -> Self:
         """Draw the history of a fitted model.
 
@@ -107,14 +106,11 @@ class HistoryDisplay(Display):
             Draw what this callback recorded during the fit: the held-out score instead
             of the bound, and the number of topics as often. Of a sampler that is one
             line, of the samples kept so far.
-        x : {"step", "seconds"}, default="step"
-            The horizontal axis.
         ax : matplotlib Axes or pair of them, default=None
             Axes to draw in; of a pair, the second takes the number of topics, and the
             colours of further fits go on. `None` makes a figure.
         **kwargs : dict
-            Handed to matplotlib's `plot` for the bound; of a pair of axes, a `label`
-            and a `color` hold for both.
+            Handed to :meth:`plot`.
 
         Returns
         -------
@@ -138,7 +134,7 @@ class HistoryDisplay(Display):
             bound=np.array(history[bound], dtype=float),
             n_components=np.array(history["n_components"]),
             **more,
-        ).plot(ax, x=x, **kwargs)
+        ).plot(ax, **kwargs)
 
     @validate_params({"x": [StrOptions({"step", "seconds"})]})
     def plot(self, ax=None, *, x="step", **kwargs) -> Self:
@@ -146,8 +142,13 @@ class HistoryDisplay(Display):
 
         Parameters
         ----------
-        ax, x, **kwargs : matplotlib Axes or pair of them, str, dict
+        ax : matplotlib Axes or pair of them, default=None
             As in :meth:`from_estimator`.
+        x : {"step", "seconds"}, default="step"
+            The horizontal axis.
+        **kwargs : dict
+            Handed to matplotlib's `plot` for the bound; of a pair of axes, a `label`
+            and a `color` hold for both.
 
         Returns
         -------
@@ -455,19 +456,9 @@ class TopicTraceDisplay(Display):
     labels: list[str] | None = None
 
     @classmethod
-    @validate_params(
-        {"chain": [Integral, None], "n_components": [POSITIVE], "n_terms": [POSITIVE]}
-    )
+    @validate_params({"chain": [Integral, None], "n_terms": [POSITIVE]})
     def from_estimator(
-        cls,
-        estimator,
-        feature_names=None,
-        *,
-        chain=None,
-        n_components=20,
-        n_terms=3,
-        ax=None,
-        **kwargs,
+        cls, estimator, feature_names=None, *, chain=None, n_terms=3, ax=None, **kwargs
     ) -> Self:
         """Draw the trace of one chain of a fitted sampler.
 
@@ -480,14 +471,12 @@ class TopicTraceDisplay(Display):
         chain : int, default=None
             The chain to draw. `None` takes that of the sample with the highest log
             joint, of which `components_` and the other attributes speak.
-        n_components : int, default=20
-            Lines to draw, largest topics first; all of them if there are fewer.
         n_terms : int, default=3
             Terms of each topic.
         ax : matplotlib Axes, default=None
             Axes to draw in. `None` makes a figure.
         **kwargs : dict
-            Handed to matplotlib's `plot`.
+            Handed to :meth:`plot`.
 
         Returns
         -------
@@ -513,7 +502,7 @@ class TopicTraceDisplay(Display):
             chain=chain if len(chains) > 1 else None,
             unit=f"{unit}s",
             labels=_labels(estimator, samples[-1], feature_names, n_terms),
-        ).plot(ax, n_components=n_components, **kwargs)
+        ).plot(ax, **kwargs)
 
     @validate_params({"n_components": [POSITIVE]})
     def plot(self, ax=None, *, n_components=20, **kwargs) -> Self:
@@ -521,8 +510,12 @@ class TopicTraceDisplay(Display):
 
         Parameters
         ----------
-        ax, n_components, **kwargs : matplotlib Axes, int, dict
+        ax : matplotlib Axes, default=None
             As in :meth:`from_estimator`.
+        n_components : int, default=20
+            Lines to draw, largest topics first; all of them if there are fewer.
+        **kwargs : dict
+            Handed to matplotlib's `plot`.
 
         Returns
         -------

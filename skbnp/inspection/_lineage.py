@@ -230,10 +230,10 @@ class LineageDisplay(Display):
         Of a tree: the rows of the living nodes, by which all else calls them.
     n_hidden : int, default=0
         Living topics that are not drawn.
-    names : dict of int to str or None, default=None
+    names : dict of int to str or None, default={}
         Names of topics, by id, before their terms.
-    weights : dict of int to float, default=None
-        Shares of tokens of the living; `None` draws all lines alike.
+    weights : dict of int to float, default={}
+        Shares of tokens of the living; without these all lines are equally thick.
     n_brief : int, default=0
         Topics that others came from, or that became part of others, and that are not
         drawn as they ended soon.
@@ -283,12 +283,9 @@ class LineageDisplay(Display):
     terms: Any = None
     rows: dict[int, int] | None = None
     n_hidden: int = 0
-    names: Any = None
-    weights: Any = None
+    names: dict[int, str | None] = field(default_factory=dict)
+    weights: dict[int, float] = field(default_factory=dict)
     n_brief: int = 0
-
-    def __post_init__(self):
-        self.names, self.weights = self.names or {}, self.weights or {}
 
     @classmethod
     @validate_params({"n_components": [POSITIVE], "n_terms": [POSITIVE]})
@@ -413,7 +410,7 @@ class LineageDisplay(Display):
         every = lanes_of(self.lineage)
         lanes = arranged({name: every[name] for name in sorted(self.ids)})
         self.ids_ = [lane.id for lane in lanes]
-        row_of_id = {name: number for number, name in enumerate(self.ids_)}
+        rows = {name: number for number, name in enumerate(self.ids_)}
         final = {
             name: self._written(self.final_terms[name], self.names.get(name))
             for name in self.ids_
@@ -431,13 +428,11 @@ class LineageDisplay(Display):
             high = height / len(lanes) / self._lane_height
             fontsize = min(FONT, high, MOST * width / wide)
         self._scale_axes(lanes, final.values(), fontsize)
-        self._draw_lanes(lanes, row_of_id, fontsize)
+        self._draw_lanes(lanes, rows, fontsize)
         for name, text in final.items():
-            self._write_lines(
-                text, self.last_step, row_of_id[name], fontsize, final=True
-            )
+            self._write_lines(text, self.last_step, rows[name], fontsize, final=True)
         if self.terms is not None:
-            self._write_terms(lanes, row_of_id, final, fontsize)
+            self._write_terms(lanes, rows, final, fontsize)
         return self
 
     def _written(self, terms, name=None):
@@ -485,16 +480,16 @@ class LineageDisplay(Display):
         """Return the number of a lane in texts; ended nodes have no row."""
         return str(lane.id if self.rows is None else self.rows.get(lane.id, ""))
 
-    def _draw_lanes(self, lanes, row_of_id, fontsize):
+    def _draw_lanes(self, lanes, rows, fontsize):
         """Draw lanes and connectors."""
         ax = self.ax_
         kinds: dict[str, Any] = {}  # how the legend shows each
         shift = APART * np.diff(ax.get_xlim()).item() / self._extent[0]
-        given = lanes, row_of_id, self.last_step, shift
+        given = lanes, rows, self.last_step, shift
         begins, ends, returns, edges = connectors(*given)
         hollow = {"ls": "", "markersize": 5.0, "markerfacecolor": "white"}
         for lane in lanes:
-            y, lives = row_of_id[lane.id], lane.end is None
+            y, lives = rows[lane.id], lane.end is None
             color, x = BLUE if lives else GREY, [begins[lane.id], ends[lane.id]]
             wide = self._line_width(lane, fontsize)
             begin = x[0]
@@ -508,7 +503,7 @@ class LineageDisplay(Display):
             if lane.is_born:
                 kinds["birth"] = hollow | {"marker": "o", "color": BLUE}
                 ax.plot(x[0], y, zorder=2.3, **kinds["birth"])
-            if not lives and not row_of_id.keys() & lane.target:
+            if not lives and not rows.keys() & lane.target:
                 kind = "merge, not shown" if lane.target else "end"
                 kinds[kind] = hollow | {"marker": "D" if lane.target else "X"}
                 kinds[kind]["color"] = GREY
@@ -545,7 +540,7 @@ class LineageDisplay(Display):
             offset = dx * fontsize, (dy - number * LEADING) * fontsize
             self._label(line, (step, y), offset, fontsize)
 
-    def _write_terms(self, lanes, row_of_id, final, fontsize):
+    def _write_terms(self, lanes, rows, final, fontsize):
         """Write terms of lanes below them, where they change and fit."""
         ax = self.ax_
         scale = self._extent[0] / np.diff(ax.get_xlim()).item()  # points per step
@@ -560,5 +555,5 @@ class LineageDisplay(Display):
                 if set(terms) == last or step * scale < free or end > edge * scale:
                     continue
                 last, free = set(terms), end
-                ax.plot(step, row_of_id[lane.id], "|", color=BLUE, ms=6.0, zorder=2.3)
-                self._write_lines(text, step, row_of_id[lane.id], fontsize, final=False)
+                ax.plot(step, rows[lane.id], "|", color=BLUE, ms=6.0, zorder=2.3)
+                self._write_lines(text, step, rows[lane.id], fontsize, final=False)

@@ -191,29 +191,22 @@ def course_of(model, unit):
     if len(agreement):
         levels = (f"{value:.2f} (level {i + 2})" for i, value in enumerate(agreement))
         facts["chains agree"] = ", ".join(levels)
-    return facts | (_mixing(model) if is_sampler(model) else {})
+    traces = _traces(model) if is_sampler(model) else {}
+    mixed = {name: mixing(values) for name, values in traces.items()}
+    if mixed := {name: of for name, of in mixed.items() if not math.isnan(of[0])}:
+        r_hats = (f"{of:.2f} ({name})" for name, (of, _) in mixed.items())
+        sizes = (f"{of:,.0f} ({name})" for name, (_, of) in mixed.items())
+        facts["R-hat"] = ", ".join(r_hats)
+        sweeps = counted(traces["log joint"].size, "sweep")
+        facts["bulk ESS"] = f"{', '.join(sizes)} of {sweeps} after burn-in"
+    return facts
 
 
-def _mixing(model):
-    """Return the agreement within and between chains."""
-    r_hats, sizes = [], []
-    numbers = f"{read.noun_of(model)}s"
-    for name, what in (("n_components", numbers), ("log_joint", "log joint")):
-        traces = has_mixed(model, name)
-        if traces is None:
-            return {}
-        n_sweeps = traces.size
-        r_hat, size = mixing(traces)
-        if not math.isnan(r_hat):
-            r_hats.append(f"{r_hat:.2f} ({what})")
-            sizes.append(f"{size:,.0f} ({what})")
-    if not r_hats:
-        return {}
-    sweeps = counted(n_sweeps, "sweep")
-    return {
-        "R-hat": ", ".join(r_hats),
-        "bulk ESS": f"{', '.join(sizes)} of {sweeps} after burn-in",
-    }
+def _traces(model):
+    """Return traces of chains after burn-in, by name; none if they are short."""
+    names = {f"{read.noun_of(model)}s": "n_components", "log joint": "log_joint"}
+    traces = {name: has_mixed(model, column) for name, column in names.items()}
+    return {} if any(values is None for values in traces.values()) else traces
 
 
 def repeats_of(model):
@@ -274,11 +267,8 @@ def score_of(estimator, X, unit):
     if unit == "row":
         return {"score": f"{read.in_memory(model.score(X)):.4f} nats per row of X"}
     if hasattr(model, "_row_totals"):  # on a cluster
-        tokens, score = (
-            read.in_memory(model._row_totals(X)),
-            read.in_memory(model.score(X)),
-        )
-        gain, learned = {}, 0.0
+        tokens = read.in_memory(model._row_totals(X))
+        score, gain, learned = read.in_memory(model.score(X)), {}, 0.0
     else:
         counts = check_counts(X, whom="summary")
         tokens, score = counts.sum(axis=1), document_completion_score(model, X)
@@ -343,15 +333,13 @@ def cautions_of(model) -> list[str]:
         return ["Increase max_iter: the fit has not converged."] * (model.n_iter_ > 0)
     if not is_sampler(model):
         return []
-    for name in ("n_components", "log_joint"):
-        traces = has_mixed(model, name)
-        if traces is None:
-            return ["Increase max_iter: there are too few sweeps to compare."]
-        if mixing(traces)[0] > MOST_R_HAT:
-            return [
-                "Increase max_iter: the chains disagree, and other sweeps would show "
-                f"other {read.noun_of(model)}s."
-            ]
+    if not (traces := _traces(model)):
+        return ["Increase max_iter: there are too few sweeps to compare."]
+    if any(mixing(values)[0] > MOST_R_HAT for values in traces.values()):
+        return [
+            "Increase max_iter: the chains disagree, and other sweeps would show "
+            f"other {read.noun_of(model)}s."
+        ]
     if len(set(model.history_["chain"])) == 1:
         return ["Fit with n_chains=4: one chain cannot show that it has settled."]
     return []

@@ -317,8 +317,8 @@ def doc_counts(model, X, shares):
         result = np.divide(prior, shares, out=np.zeros_like(shares), where=shares > 0.0)
         # Topics without tokens may be left out of sparse shares.
         left_out = (shares == 0.0) @ prior
-        rest = np.maximum(1.0 - shares.sum(axis=1), 1e-300)
-        result = np.where(left_out > 0.0, left_out / rest, result.max(axis=1))
+        lacking = np.maximum(1.0 - shares.sum(axis=1), 1e-300)
+        result = np.where(left_out > 0.0, left_out / lacking, result.max(axis=1))
         whole = np.minimum(result, whole)
     counts = np.maximum(shares * whole[:, None] - prior, 0.0)
     return counts * (totals > 0.0)[:, None], totals
@@ -368,7 +368,7 @@ class IntrusionSet(NamedTuple):
     """Terms of a topic, one of which does not belong to it."""
 
     topic: int  # its number
-    terms: list[str]  # what people are shown
+    terms: list[str]  # in random order
     intruder: int  # place of the term that does not belong
 
 
@@ -448,19 +448,16 @@ def word_intrusion(
     leading = {int(k): largest(distr[k], n_terms) for k in used}
     sets = []
     for k in rng.permutation(used).tolist():
-        own = leading[k]
-        order = np.argsort(-distr[k], kind="stable")
-        improbable = np.zeros(distr.shape[1], dtype=bool)
-        improbable[order[int(LEADING_HALF * len(order)) :]] = True
-        improbable[own] = False
-        others = np.unique(np.concatenate([leading[j] for j in leading if j != k]))
-        intruders = [j for j in others.tolist() if improbable[j]]
-        if len(own) < n_terms or distr[k, own].min() <= 0.0 or not intruders:
+        own, order = leading[k], np.argsort(-distr[k], kind="stable")
+        improbable = np.setdiff1d(order[int(LEADING_HALF * len(order)) :], own)
+        leaders = np.concatenate([leading[j] for j in leading if j != k])
+        intruders = np.intersect1d(improbable, leaders)
+        if len(own) < n_terms or distr[k, own].min() <= 0.0 or len(intruders) == 0:
             continue
         intruder = intruders[rng.randint(len(intruders))]
-        shown = rng.permutation(np.append(own, intruder))
-        place = int(np.flatnonzero(shown == intruder)[0])
-        sets.append(IntrusionSet(int(numbers[k]), names[shown].tolist(), place))
+        columns = rng.permutation(np.append(own, intruder))
+        place = int(np.flatnonzero(columns == intruder)[0])
+        sets.append(IntrusionSet(int(numbers[k]), names[columns].tolist(), place))
     return sets
 
 
@@ -525,8 +522,8 @@ def _expected_presence(model: Any, shares: Array) -> Array:
     if tokens is None or not has_prior or not n_docs:
         return np.zeros(len(shares))
     length, alpha = tokens.sum() / n_docs, read.concentration_of(model)
-    rest = np.maximum(alpha * (1.0 - model.topic_weights_), 1e-10)
-    log_none = gammaln(rest + length) - gammaln(rest)
+    without = np.maximum(alpha * (1.0 - model.topic_weights_), 1e-10)
+    log_none = gammaln(without + length) - gammaln(without)
     log_none -= gammaln(alpha + length) - gammaln(alpha)
     return -np.expm1(np.minimum(log_none, 0.0))
 
@@ -637,8 +634,8 @@ def _check_unique(model, known, ids, numbers) -> None:
     taken: dict[str, Any] = {}
     for name, text in known.items():
         number = numbers[ids.index(name)]
-        rest = text.removeprefix(prefix)
-        if rest != text and rest.isdigit() and int(rest) != number:
+        digits = text.removeprefix(prefix)
+        if digits != text and digits.isdigit() and int(digits) != number:
             raise ValueError(f"names must not be those of other columns, got {text!r}.")
         if text in taken:
             raise ValueError(

@@ -200,12 +200,7 @@ def token_topics(
     True
     """
     read.fitted(estimator, "transform")
-    model = read.fitted_model(estimator)
-    if read.are_directions(model):
-        raise TypeError(
-            f"estimator must have topics of words, {type(model).__name__} has "
-            "directions: `apply` gives the node of each row."
-        )
+    model = read.model_of_words(estimator, "`apply` gives the node of each row")
     rows = read.model_rows(estimator, X)
     counts = check_counts(rows, whom="token_topics")
     shares = transformed(model, rows)

@@ -146,6 +146,17 @@ def are_directions(model):
     return np.min(getattr(model, "components_", 0.0)) < 0.0
 
 
+def model_of_words(estimator, instead):
+    """Return the fitted model; raise if its components are directions."""
+    model = fitted_model(estimator)
+    if are_directions(model):
+        raise TypeError(
+            f"estimator must have topics of words, {type(model).__name__} has "
+            f"directions: {instead}."
+        )
+    return model
+
+
 def noun_of(model):
     """Return the name of components in texts: topics, nodes, ..."""
     return "node" if hasattr(model, "tree_") else "topic"
