@@ -23,7 +23,7 @@ from skbnp.inference.executor import Executor, Run
 from skbnp.inference.protocols import BatchSchedule, OnlineSchedule
 from skbnp.inference.shards import Shards
 from skbnp.metrics import split_tokens
-from skbnp.models.hdp import stream_trials
+from skbnp.models.hdp.held_out_trials import REMEMBERED
 from skbnp.models.hdp.shards import (
     BlockDocumentWeights,
     BlockSchedule,
@@ -270,7 +270,7 @@ class HDP(ShardedMixin, LocalHDP):
         if self.learning_method == "batch":
             return BatchSchedule(parts_of(corpus.sizes))
         schedule = self._schedule(posterior, corpus, n_forgetting=n_forgetting)
-        return schedule.remembering(stream_trials.REMEMBERED)
+        return schedule.remembering(REMEMBERED)
 
     # -- evaluation: lazy where rows are ----------------------------------------------
 

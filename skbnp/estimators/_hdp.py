@@ -26,9 +26,9 @@ from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference import engine, protocols
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor, commit
+from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, Moves
-from skbnp.models.hdp import stream_trials
 from skbnp.models.hdp.births import (
     EndUnused,
     LearnBurstiness,
@@ -52,11 +52,14 @@ from skbnp.models.hdp.fold_in import Seated, fold_in_posterior, score_documents
 from skbnp.models.hdp.groups import Groups, doc_priors, learn_groups, learn_kinds
 from skbnp.models.hdp.held_out import (
     FEW_SHORT_TOKENS,
+    HeldOut,
+    fold_words,
     has_few_judges,
     has_few_tokens,
     hold_out,
+    suit_priors,
 )
-from skbnp.models.hdp.held_out_trials import HeldOutTrials
+from skbnp.models.hdp.held_out_trials import REMEMBERED, HeldOutTrials
 from skbnp.models.hdp.local import CollapsedStep, DocumentStep
 from skbnp.models.hdp.model import (
     SMALLEST_WEIGHT,
@@ -75,7 +78,14 @@ from skbnp.models.hdp.posterior import (
     Reservoir,
     has_doubled,
 )
-from skbnp.models.hdp.stream_trials import propose_late_topics
+from skbnp.models.hdp.stream_trials import (
+    GROWTH_AFTER_BIRTHS,
+    MANY_BIRTHS,
+    Candidate,
+    Restart,
+    propose_late_topics,
+    replace_topics,
+)
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.labels import Factors, Label, check_groups
 from skbnp.utils.random import Purpose, stream
@@ -696,11 +706,11 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         by_tables = burstiness is not None and (state.by_tables or not in_fit)
         posterior.state = replace(state, burstiness=burstiness, by_tables=by_tables)
         if posterior.max_components < self._posterior.max_components:
-            posterior.trials = None  # of more topics than may be
+            posterior.restart = None  # of more topics than may be
         if in_fit:
             posterior.groups = None
             posterior.reservoir = None  # a fit learns what was held out
-            posterior.outliers = posterior.trials = None
+            posterior.outliers = posterior.restart = None
         return posterior
 
     def _widened(self, posterior, rows, vocabulary):
@@ -713,13 +723,13 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
                 outliers = outliers.widened(len(vocabulary.names))
             posterior = replace(posterior, reservoir=reservoir, outliers=outliers)
             if len(posterior.global_stats.topic_words.known):
-                posterior.trials = None  # of known topics without the new terms
+                posterior.restart = None  # of known topics without the new terms
         return posterior
 
     def _publish_edits(self):
         """Update the fitted attributes after an edit; forget the trials."""
         posterior = self._posterior
-        posterior.trials = posterior.alike = posterior.held_out_gain = None
+        posterior.restart = posterior.alike = posterior.held_out_gain = None
         posterior.gains = ()
         if self._posterior.outliers is not None:  # topics stay as they were edited
             self._posterior.outliers = replace(self._posterior.outliers, provisional=())
@@ -1013,7 +1023,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         if self.learning_method == "memoized":
             return self._schedule(posterior, corpus, reshuffle=False)
         schedule = self._schedule(posterior, corpus, n_forgetting=n_forgetting)
-        return schedule.remembering(stream_trials.REMEMBERED)
+        return schedule.remembering(REMEMBERED)
 
     def _stream_schedule(self, posterior, rows, **changes):
         """Return minibatches of a chunk; small ones have a share of a step.
@@ -1062,21 +1072,29 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
                 moves.reservoir_tokens,
                 posterior.seed_entropy,
                 call,
-                keeps_judges=posterior.trials is not None,
             )
+            reservoir = posterior.reservoir
             if learned.shape[0] == 0 and posterior.n_steps == 0:
                 learned = counts[begin:end]  # there is nothing else yet
             if learned.shape[0] > 0:
-                super()._learn_chunk(posterior, learned, executor, monitor)
-                self._learn_again(posterior, end - begin, executor, monitor)
-            n_tried = 0 if has_proposed else end - begin
-            if not in_first:
-                self._try_numbers(posterior, n_tried, learned, executor, monitor, moves)
+                # After a fit, what is kept is no sample of all documents.
+                n_again = 0 if reservoir.n_before else end - begin
+                self._learn_and_again(
+                    posterior, reservoir, learned, n_again, executor, monitor
+                )
+            if reservoir.priors_are_due:
+                held_out = self._judges(posterior)
+                if held_out is not None:
+                    self._suited(posterior, held_out, executor)
+                    posterior.reservoir = reservoir.end_priors()
+            if not (in_first or has_proposed):
+                self._restart(posterior, learned, end - begin, executor, monitor)
             begin = end
         if in_first and counts.shape[0] >= ENOUGH_TRIED:
-            self._try_numbers(
-                posterior, counts.shape[0], counts[:0], executor, monitor, moves
-            )
+            self._restart(posterior, counts[:0], counts.shape[0], executor, monitor)
+            while posterior.restart is not None:
+                n_docs = counts.shape[0]
+                self._restart(posterior, counts[:0], n_docs, executor, monitor)
 
     def _choose_first_number(self, posterior, counts, moves, executor, monitor) -> None:
         """Start again from as many topics as the first documents can tell, in place.
@@ -1123,13 +1141,16 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             posterior.lineage = [Lineage(0, "init", (), tuple(ids.tolist()))]
             posterior.set_state(**learned)
 
-    def _learn_again(self, posterior, n_docs, executor, monitor) -> None:
-        """Learn again from documents that are kept, after `n_docs` new ones.
+    def _learn_and_again(
+        self, posterior, reservoir, learned, n_docs, executor, monitor, again=True
+    ) -> None:
+        """Learn documents of a stream, and as often as `n_docs` asks those kept.
 
-        Totals hold each of them once.
+        `again`: whether totals hold each kept document once.
         """
+        super()._learn_chunk(posterior, learned, executor, monitor)
         rng = stream(posterior.seed_entropy, Purpose.ORDER, posterior.n_steps)
-        kept, n_seen = posterior.reservoir.draw(AGAIN * n_docs, rng), posterior.n_seen
+        kept, n_seen = reservoir.draw(AGAIN * n_docs, rng), posterior.n_seen
         if kept.shape[0] == 0:
             return
         least = self._least_samples(posterior, kept)
@@ -1137,7 +1158,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             posterior,
             kept,
             executor,
-            self._documents(Corpus(kept), goes_on=True),
+            self._documents(Corpus(kept), goes_on=again),
             total_samples=self.total_samples or max(n_seen, least),
         )
         learner.one_pass(monitor)
@@ -1161,71 +1182,82 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
                 )
         return has_proposed
 
-    def _try_numbers(
-        self, posterior, n_docs, learned, executor, monitor, moves
-    ) -> None:
-        """Continue trials, or begin some if the stream has grown enough.
+    def _restart(self, posterior, learned, n_docs, executor, monitor) -> None:
+        """Continue a restart by documents of the stream, or begin one if it has grown.
 
-        About as long as it takes to visit `n_docs` documents `VISITS` times. An
-        interrupt ends trials: they begin again.
+        An interrupt ends it, and it begins again.
         """
-        reservoir, paused = posterior.reservoir, posterior.trials
-        posterior.trials = None
-        local_step = self._local_step(executor)
-        if paused is None:
+        reservoir, restart = posterior.reservoir, posterior.restart
+        posterior.restart = None
+        if restart is None:
             is_late = reservoir.is_due_early and not self._plan.is_collapsed
             outliers = posterior.outliers
             is_judging = outliers is not None and outliers.proposal is not None
-            if is_judging or not (reservoir.is_due or is_late):
+            is_due = reservoir.is_due or is_late
+            if is_judging or not is_due or self._judges(posterior) is None:
                 return
-            rng = stream(
-                posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps
-            )
-            held_out = reservoir.held_out(rng)
-            if held_out is None:
-                return
-            posterior.reservoir = reservoir = reservoir.begin_trials()
+            posterior.reservoir = reservoir = reservoir.begin_restart()
+            n_samples = self._n_samples(posterior, reservoir.learned)
+            restart = Restart.of(posterior, n_samples, self._plan.moves.births)
+        beside, is_reduced = restart.posterior, restart.is_reduced
+        n_words = reservoir.counts.shape[1]
+        if n_words > beside.global_stats.topic_words.shape[0]:
+            beside.global_stats.topic_words.widen(n_words)
+        self._learn_and_again(
+            beside, reservoir, learned, n_docs, executor, discarding(), is_reduced
+        )
+        restart.n_left = max(restart.n_left - AGAIN * n_docs, 0.0)
+        if restart.n_left == 0.0:
+            restart = self._end_topics(restart, posterior, executor, monitor)
+        posterior.restart = restart
 
-            def learner(posterior):
-                return self._trial_learner(
-                    posterior, held_out, local_step, goes_on=True
-                )
+    def _end_topics(self, restart, posterior, executor, monitor) -> Restart | None:
+        """End topics of a restart, which learns on, or judge it if they have ended."""
+        held_out = self._judges(posterior)
+        if held_out is None:
+            return None
+        beside = self._suited(restart.posterior, held_out, executor)
+        learns_prior = self._plan.of_trials["folds_words"]
+        gain = beside.gain_over_words(held_out, learns_prior)
+        price = self.min_gain * max(gain, 0.0)
+        if not restart.is_reduced:
+            restart.reduce(beside, held_out, price)
+            return restart
+        beside = beside.reduced_finely(held_out, price)
+        present = self._suited(posterior, held_out, executor)
+        is_better = beside.is_better(present, held_out, price)
+        what = "accepted" if is_better else "rejected"
+        monitor.report(f"restart with {beside.n_topics} topics {what}")
+        n_before, n_next = present.n_topics, 0.0
+        if is_better:
+            replace_topics(posterior, beside.posterior, executor, monitor)
+            posterior.alike, posterior.gains = None, ((beside.n_topics, gain),)
+            if beside.n_topics > (1.0 + MANY_BIRTHS) * n_before:
+                n_next = GROWTH_AFTER_BIRTHS * posterior.reservoir.n_docs
+        posterior.reservoir = posterior.reservoir.end_restart(is_better, n_next)
+        return None
 
-            trials = stream_trials.begin_on_sample(
-                posterior, learner, held_out, moves, **self._plan.of_trials
-            )
-            trials.attach(local_step)
-            ongoing = stream_trials.PausedTrials(trials, live=trials)
-        else:
-            ongoing = paused.resumed(local_step)
-            trials = ongoing.live
-            trials.missed.append(learned)
-        had_begun = trials.have_begun
-        are_over = ongoing.advance(stream_trials.VISITS * n_docs)
-        suited = trials.suited
-        if trials.have_begun and not had_begun and suited is not None:
-            posterior.state = replace(
-                posterior.state,
-                prediction_concentration=suited.prediction_concentration,
-                background_weight=suited.background_weight,
-                burstiness=suited.burstiness,
-                by_tables=suited.burstiness is not None,
-            )
-        least = self._least_samples(posterior, trials.held_out.train.X)
-        n_all = max(self.total_samples or posterior.n_seen, least)
-        if are_over:
-            is_better = trials.n_accepted > 0 and trials.predicts_better(posterior)
-            if is_better:
-                self._share(trials, posterior, n_all, monitor)
-            posterior.reservoir = reservoir.end_trials(is_better)
-            return
-        posterior.trials = ongoing.paused()
+    def _suited(self, posterior, held_out, executor) -> Candidate:
+        """Set priors in place under which held-out documents of a stream are likely."""
+        posterior.global_stats.topic_words.trim()
+        plan = self._plan
+        folds = fold_words(held_out) if plan.of_trials["folds_words"] else ()
+        result = suit_priors(
+            held_out, posterior, executor, folds, repeats=plan.learns_burstiness
+        )
+        by_tables = posterior.state.burstiness is not None
+        posterior.set_state(by_tables=by_tables)
+        return Candidate.of(posterior, held_out, executor, result)
 
-    def _share(self, trials, posterior, n_docs, monitor) -> None:
-        """Give a stream the topics that trials accepted; burstiness if learned."""
-        stream_trials.share(trials, posterior, n_docs, monitor)
-        if not self._plan.learns_burstiness:  # trials may have begun when it was
-            posterior.set_state(burstiness=None, by_tables=False)
+    def _judges(self, posterior) -> HeldOut | None:
+        """Documents of a stream that are held out, or None if they are too few."""
+        rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
+        return posterior.reservoir.held_out(rng)
+
+    def _n_samples(self, posterior, counts) -> float:
+        """Number of documents that the totals of a stream stand for."""
+        least = self._least_samples(posterior, counts)
+        return max(self.total_samples or posterior.n_seen, least)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         result = super()._fitted_attributes(posterior, history, n_iter, converged)

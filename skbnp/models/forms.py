@@ -12,11 +12,9 @@ import scipy.sparse as sp
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.models.dependent_trees.memory import EpochLearner
-from skbnp.models.hdp.stream_trials import PausedTrials, StreamTrials
 from skbnp.models.nested_crp.local import DocPaths, TreeCorpus
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.plain import register
-from skbnp.utils.ranges import Steps
 from skbnp.utils.typing import Array, Flags, Ints
 
 #: Classes whose attributes are saved, by module.
@@ -57,7 +55,7 @@ CLASSES = {
     "models.hdp.shards": (
         "Block BlockDocumentWeights BlockSchedule Cut Sent ShardCorpus"
     ),
-    "models.hdp.stream_trials": "StreamTrials",
+    "models.hdp.stream_trials": "Restart",
     "models.hdp_franchise.chain": "FranchiseState",
     "models.hdp_franchise.model": "Concentrations FranchiseSample TableAssignments",
     "models.hdp_sticks": "BoundMerges StickHDP StickState StickStats Tables",
@@ -92,8 +90,6 @@ LEARNER = get_type_hints(Learner) | {"local_step": object}
 LEARNER.pop("is_stream")
 register(Learner, types=LEARNER)
 register(EpochLearner, types=LEARNER)
-PAUSED = {"trials": StreamTrials, "n_steps": Steps}
-register(PausedTrials, types=PAUSED, make=PausedTrials)
 TREE_CORPUS = {"X": object, "size": int | None, "scale": float, "memos": list[DocPaths]}
 
 

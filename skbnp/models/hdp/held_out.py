@@ -474,6 +474,26 @@ def _loss(
     return loss
 
 
+def suit_priors(
+    held_out: HeldOut,
+    posterior: Posterior,
+    executor: Executor,
+    folds: Sequence["WordFold"] = (),
+    *,
+    repeats: bool,
+) -> Prediction:
+    """Set priors in place under which held-out tokens are likely; predict these.
+
+    The topic prior if there are `folds` of words, and burstiness if `repeats`.
+    """
+    if folds:
+        suit_prior(folds, posterior, HIGHEST, executor)
+    if not posterior.model.has_bound:
+        suit_prediction([(held_out.sample(), posterior)], executor)
+    result = suit_burstiness(held_out, posterior, executor) if repeats else None
+    return result or held_out.predict(posterior, executor)
+
+
 class WordFold(NamedTuple):
     """Words of a fold of the vocabulary, and held-out documents by these and others."""
 
@@ -497,7 +517,7 @@ def fold_words(held_out: HeldOut) -> list[WordFold]:
 
 
 def suit_prior(
-    folds: list[WordFold], posterior: Posterior, highest: float, executor: Executor
+    folds: Sequence[WordFold], posterior: Posterior, highest: float, executor: Executor
 ) -> bool:
     """Move the topic prior in place towards that which predicts words best.
 

@@ -76,6 +76,9 @@ COMPARED_AT_HALF = ("start", "births", "merge of all")
 REDUCTIONS = 2
 #: Share of the topics that a reduction merges or ends at least if topics have a price.
 LEAST_REDUCED = 0.2
+#: Share of a pass that the last minibatches of forgetting stand for, at least: where
+#: they are many, steps as from a start would leave hardly any of the corpus.
+REMEMBERED = 1.0 / 3.0
 #: Visits of documents in learning that each number that births draw takes as long as.
 BIRTH_COST = 0.004
 

@@ -221,10 +221,12 @@ class PartCache(StatisticsCache):
 #: Share of the documents that are held out, as long as these are few: what is held out
 #: of a stream is never learned from.
 SHARE = 0.1
-#: Documents of a stream by which other numbers of topics are tried first...
-FIRST_TRIALS = 250
+#: Documents of a stream by which topics start again first...
+FIRST_RESTART = 250
 #: ...and times as many before each next time.
 GROWTH = 2.0
+#: The same of priors that are learned by held-out documents.
+FIRST_PRIORS, GROWTH_OF_PRIORS = 100, 1.25
 #: Times as many documents as fit are kept, so that few calls make a choice.
 MARGIN = 1.1
 #: Documents that are kept at least, however long.
@@ -233,12 +235,12 @@ FEWEST_DOCS = 1000
 #: record needs before it tells what is usual.
 SCORED, FEWEST_SCORED = 100, 100
 #: Standard errors that a call may score below the record each time, and those beyond
-#: these that in all make other numbers of topics due.
+#: these that in all make a restart due.
 CUSUM_SLACK, CUSUM_LIMIT = 0.5, 4.0
 #: Standard deviations below the mean at which a document is predicted badly.
 OUTLIER = 2.0
-#: Growth of the stream before trials for this reason.
-GROWTH_BEFORE_EARLY_TRIALS = 1.05
+#: Growth of the stream before a restart for this reason.
+GROWTH_BEFORE_EARLY_RESTART = 1.05
 #: More documents than any stream has.
 NEVER = 1e100
 #: Largest key.
@@ -252,7 +254,7 @@ INCREMENT, FIRST, SECOND = (
 
 def has_doubled(n_before: float, n_now: float) -> bool:
     """Whether a stream has passed 125 documents, 250, or any further doubling."""
-    limit = FIRST_TRIALS / GROWTH
+    limit = FIRST_RESTART / GROWTH
     while limit * GROWTH <= n_now:
         limit *= GROWTH
     return n_before < limit <= n_now
@@ -276,8 +278,9 @@ class Reservoir:
     last_key: Key = LAST_KEY  # that is kept
     last_held_key: Key = int(SHARE * LAST_KEY)
     n_before: Amount = 0.0  # documents of the stream before the first one here
-    n_next: Amount = FIRST_TRIALS  # documents at which numbers are tried next
-    n_last: Amount = 0.0  # documents at which they were tried last
+    n_next: Amount = FIRST_RESTART  # documents at which topics start again next
+    n_last: Amount = 0.0  # documents at which they started last
+    n_priors: Amount = 0.0  # documents at which priors were learned last
     n_scored: Amount = 0.0  # documents whose scores were recorded before learning
     mean_score: Annotated[float, In(-LARGE, 0)] = 0.0  # of these, nats per token
     score_spread: Amount = 0.0  # sum of squared differences from it
@@ -289,7 +292,7 @@ class Reservoir:
     ) -> "Reservoir":
         """Return a reservoir without documents, for a stream of `n_seen` so far."""
         keys, nothing = np.zeros(0, np.uint64), sp.csr_array((0, n_words))
-        n_next = max(FIRST_TRIALS, GROWTH * n_seen) if has_trials else NEVER
+        n_next = max(FIRST_RESTART, GROWTH * n_seen) if has_trials else NEVER
         calls = np.zeros(0, np.int32)
         return cls(keys, nothing, calls, n_before=n_seen, n_next=n_next)
 
@@ -300,14 +303,29 @@ class Reservoir:
         return self.n_before + kept
 
     @property
+    def learned(self) -> sp.csr_array:
+        """Documents that are not held out."""
+        judges = _are_held_out(self.keys, self.counts, self.last_held_key)
+        return self.counts[np.flatnonzero(~judges)]
+
+    @property
     def is_due(self) -> bool:
-        """Whether enough documents are new to try other numbers of topics."""
+        """Whether enough documents are new to start again with other topics."""
         return self.n_docs >= self.n_next
 
     @property
+    def priors_are_due(self) -> bool:
+        """Whether enough documents are new to learn priors by those held out."""
+        return self.n_docs >= max(GROWTH_OF_PRIORS * self.n_priors, FIRST_PRIORS)
+
+    def end_priors(self) -> "Reservoir":
+        """Record that priors were learned at this number of documents."""
+        return replace(self, n_priors=self.n_docs)
+
+    @property
     def is_due_early(self) -> bool:
-        """Whether scores have fallen and the stream has grown since the last trials."""
-        has_grown = self.n_docs >= GROWTH_BEFORE_EARLY_TRIALS * self.n_last
+        """Whether scores have fallen and documents are new since the last restart."""
+        has_grown = self.n_docs >= GROWTH_BEFORE_EARLY_RESTART * self.n_last
         return self.has_drifted and has_grown
 
     @property
@@ -321,19 +339,20 @@ class Reservoir:
 
     def are_outliers(self, scores: Array) -> Flags:
         """Whether documents score far below the mean of documents before, (n,)."""
-        if self.n_scored < FEWEST_SCORED or self.n_docs < FIRST_TRIALS:
+        if self.n_scored < FEWEST_SCORED or self.n_docs < FIRST_RESTART:
             return np.zeros(len(scores), bool)
         deviation = np.sqrt(self.score_spread / (self.n_scored - 1.0))
         return scores < self.mean_score - OUTLIER * deviation
 
-    def begin_trials(self) -> "Reservoir":
-        """Record that trials begin at this number of documents."""
+    def begin_restart(self) -> "Reservoir":
+        """Record that topics start again at this number of documents."""
         return replace(self, n_last=self.n_docs)
 
-    def end_trials(self, is_better: bool) -> "Reservoir":
-        """Return the reservoir with the next trials due; topics may be better ones."""
-        tried = replace(self, n_next=GROWTH * self.n_last, cusum=0.0)
-        return tried.unscored() if is_better else tried
+    def end_restart(self, is_better: bool, n_next: float = 0.0) -> "Reservoir":
+        """Return the reservoir with the next restart due; topics may be better ones."""
+        n_next = n_next or GROWTH * self.n_last
+        ended = replace(self, n_next=n_next, cusum=0.0)
+        return ended.unscored() if is_better else ended
 
     def unscored(self) -> "Reservoir":
         """Return the reservoir without scores: those of other topics differ."""
@@ -374,14 +393,11 @@ class Reservoir:
         n_tokens: float,
         seed_entropy: int,
         call: int = 0,
-        *,
-        keeps_judges: bool = False,
     ) -> tuple["Reservoir", sp.csr_array]:
         """Return the reservoir with new documents, and those of `X` to learn from.
 
         They come in the call of this number. About `n_tokens` tokens are kept, and at
-        least `FEWEST_DOCS` documents. As long as trials go on, it keeps their judges:
-        the stream must not learn these.
+        least `FEWEST_DOCS` documents.
         """
         keys = document_keys(X, seed_entropy)
         is_new = (keys <= np.uint64(self.last_key)) & ~np.isin(keys, self.keys)
@@ -397,7 +413,7 @@ class Reservoir:
                 keys=np.concatenate([self.keys, keys[new]]),
                 counts=sp.vstack([self.counts, fresh], format="csr"),
                 calls=np.append(self.calls, np.full(len(new), call, np.int32)),
-            )._limited(n_tokens, keeps_judges)
+            )._limited(n_tokens)
         return grown, X[~_are_held_out(keys, X, self.last_held_key)]
 
     def select_learned(self, X: sp.csr_array, seed_entropy: int) -> sp.csr_array:
@@ -408,19 +424,18 @@ class Reservoir:
     def draw(self, n: int, rng: np.random.Generator) -> sp.csr_array:
         """Draw `n` documents that are not held out.
 
-        Each is drawn as often as the others, or once more. None if the stream has
-        documents before the first one here: what is kept is no sample of it then.
+        Each is drawn as often as the others, or once more.
         """
-        judges = _are_held_out(self.keys, self.counts, self.last_held_key)
-        rows = rng.permutation(np.flatnonzero(~judges))
-        return self.counts[np.resize(rows, n if len(rows) and not self.n_before else 0)]
+        learned = self.learned
+        rows = rng.permutation(learned.shape[0])
+        return learned[np.resize(rows, n if len(rows) else 0)]
 
     def sample(self) -> sp.csr_array:
         """Return documents with the smallest keys, as many as judge trials."""
         order = np.argsort(self.keys)
         return self.counts[np.sort(order[: n_judges(_lengths(self.counts)[order])])]
 
-    def _limited(self, n_tokens: float, keeps_judges: bool) -> "Reservoir":
+    def _limited(self, n_tokens: float) -> "Reservoir":
         """Return the reservoir with at most about `n_tokens` tokens."""
         order = np.argsort(self.keys)
         keys, counts = self.keys[order], self.counts
@@ -439,7 +454,7 @@ class Reservoir:
             )
             most_held = min(most_held, int(np.ceil(SHARE * n_kept)))
         n_held = np.count_nonzero(keys <= np.uint64(self.last_held_key))
-        if most_held < n_held and not keeps_judges:
+        if most_held < n_held:
             kept = replace(kept, last_held_key=int(keys[most_held - 1]))
         return kept
 
@@ -645,7 +660,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     #: Numbers of topics that trials compared, and the gain of each, nats per token.
     gains: tuple[tuple[Count, Number], ...] = ()
     outliers: Outliers | None = None  # documents of a stream predicted badly
-    trials: Any = None  # PausedTrials that go on in the next call
+    restart: Any = None  # Restart of the topics of a stream, which learns beside it
     groups: Groups | None = None  # of documents, with topic weights of their own
 
     def restarted(

@@ -1,326 +1,205 @@
-"""Trials of numbers of topics of an HDP on the sample of a stream, over many calls."""
+"""Topics of an HDP that learns a stream: restarts, and topics that begin late.
 
-import sys
-from collections.abc import Callable, Sequence
-from copy import copy, deepcopy
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+When a stream has doubled, its topics start again beside it, with births. They learn
+what the stream learns; then topics that bring less than their price merge or end, the
+others learn on, and held-out documents choose between them and those of the stream.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.inference.engine import RunningAverage, Steps
 from skbnp.inference.executor import Executor, commit
-from skbnp.inference.monitor import Monitor, discarding
-from skbnp.inference.protocols import Corpus, OnlineSchedule
+from skbnp.inference.monitor import Monitor
+from skbnp.inference.protocols import Corpus
 from skbnp.kernels._moves import late_topics_step
-from skbnp.models.hdp.births import add_topics
+from skbnp.models.hdp.births import add_topics, propose_births, reduce, reductions
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities
-from skbnp.models.hdp.held_out import HeldOut, compare
+from skbnp.models.hdp.held_out import OTHERS, HeldOut, Prediction, compare
 from skbnp.models.hdp.held_out_trials import (
     ALIKE,
     ALIKE_ERRORS,
-    HeldOutTrials,
-    OnlineLearner,
-    Trial,
+    BUDGET,
+    LEAST_REDUCED,
+    NEAR,
 )
-from skbnp.models.hdp.model import HDPState
-from skbnp.models.hdp.moves import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior, Outliers, Proposal
 from skbnp.models.hdp.topic_ids import aligned_ids
-from skbnp.utils.arrays import deal_tokens, rows_of, with_columns
+from skbnp.utils.arrays import deal_tokens, rows_of
 from skbnp.utils.matching import cosines, most_similar
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.ranges import Amount
 from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
-#: Visits of learning that it takes as long as to begin, and to judge a pass, for each
-#: row that judges.
-BEGIN_COST, PASS_JUDGE_COST = 24.0, 8.0
-#: The same of a step of judgement, and of each row in it.
-JUDGE_COST, ROW_COST = 500.0, 0.25
-#: Share of a pass that the last minibatches of forgetting stand for, at least:
-#: where they are many, steps as from a start would leave hardly any of the corpus.
-REMEMBERED = 1.0 / 3.0
-#: Visits of trials for each document of a call: those of a doubled stream suffice for
-#: most trials.
-VISITS = 200.0
+#: Births of a restart for each topic, and at least.
+BIRTH_RATE, FEWEST_BIRTHS = 1.0, 32
+#: Documents that a restart learns before topics end and again before it is judged, as a
+#: multiple of those kept.
+PASSES = 4.0
+#: Growth of a stream before the next restart after one that added such a share of
+#: topics.
+GROWTH_AFTER_BIRTHS, MANY_BIRTHS = 1.25, 0.2
 
 
-@dataclass(eq=False, repr=False)
-class StreamTrials(HeldOutTrials):
-    """Trials on the documents kept of a stream, judged by held-out ones.
+@dataclass(eq=False, slots=True)
+class Restart:
+    """Topics that started again beside those of a stream, and learn the same documents.
 
-    The learner is that of a copy of the stream's posterior.
+    Until topics have ended, documents are not subtracted from totals before they are
+    learned again: what began as noise has none of them.
     """
 
-    # Documents that the stream has learned meanwhile.
-    missed: list[sp.csr_array] = field(default_factory=list)
-    #: State of the stream, with priors that suit once trials have begun.
-    suited: HDPState | None = None
-    #: The copy is read when all trials are over: it need not hold what is as good.
-    is_unseen: ClassVar[bool] = True
+    posterior: HDPPosterior
+    n_docs: Amount  # kept by the stream when it began
+    n_left: Amount  # documents to learn until topics end, or until it is judged
+    is_reduced: bool = False
 
-    def _begin(self, candidate: Trial | None, monitor: Monitor) -> None:
-        """Begin a trial, or the final passes, over missed documents, too."""
-        super()._begin(candidate, monitor)
-        if self.final is not None and self.n_accepted:
-            self._learn_missed(self.model.learner)
+    @classmethod
+    def of(
+        cls, stream_posterior: HDPPosterior, n_samples: float, births: bool
+    ) -> "Restart":
+        """Start topics of a stream of `n_samples` documents again, beside it."""
+        now, reservoir = stream_posterior.copy(), stream_posterior.reservoir
+        assert reservoir is not None
+        now.reservoir = now.outliers = now.restart = None
+        learned, n_topics = Corpus(reservoir.learned), now.state.n_components
+        n_births = max(int(BIRTH_RATE * n_topics), FEWEST_BIRTHS) if births else 0
+        n_births = int(min(n_births, learned.n_docs, now.max_components - n_topics))
+        rng = stream(now.seed_entropy, Purpose.MOVE, now.n_steps, 2)
+        begun = propose_births(now, learned, n_births, rng)
+        begun.global_stats.decay(n_samples / learned.n_docs)
+        begun.set_state(by_tables=False)
+        begun.step_origin = begun.n_steps
+        return cls(begun, learned.n_docs, PASSES * learned.n_docs)
 
-    def _learn_missed(self, learner: OnlineLearner) -> None:
-        """Add missed documents in place to those that a learner has.
+    def reduce(self, candidate: "Candidate", held_out: HeldOut, price: float) -> None:
+        """End topics in place that bring less than their price; the others learn on."""
+        best = candidate.reduced(held_out, price)
+        by_tables = best.posterior.state.burstiness is not None
+        best.posterior.set_state(by_tables=by_tables)
+        self.posterior, self.is_reduced = best.posterior, True
+        self.n_left = PASSES * self.n_docs
 
-        Steps are as from a start, and half of the passes do not forget.
-        """
-        missed, posterior = self.missed, self.posterior
-        n_words = max([learner.corpus.n_features, *(X.shape[1] for X in missed)])
-        rows = [with_columns(X, n_words) for X in (learner.corpus.X, *missed)]
-        n_before = learner.corpus.n_docs
-        corpus = Corpus(sp.vstack(rows, format="csr"))
-        words = posterior.global_stats.topic_words
-        if n_words > words.shape[0]:
-            words.widen(n_words)
-        documents = learner.cache.documents
-        if hasattr(documents, "spread"):
-            documents = documents.spread(np.arange(n_before), corpus.n_docs)
-        posterior.global_stats.decay(corpus.n_docs / n_before)
-        schedule = learner.schedule
-        assert isinstance(schedule, OnlineSchedule)
-        learner.schedule = replace(
-            schedule,
-            n_rows=corpus.n_docs,
-            total_samples=corpus.n_docs,
-            first_step=0,
-            n_forgetting=self.n_final_passes // 2,
-        ).remembering(REMEMBERED)
-        learner.corpus, learner.n_passes, self.missed = corpus, 0, []
-        learner.cache = RunningAverage(documents)
 
-    def _after_births(self) -> Steps[Trial | None]:
-        """Return the first reduction: the stream itself learns on."""
-        if self.learns_burstiness:
-            yield from self._judge_anew(self.model)
-        return (yield from self._first_reduction())
+class Candidate(NamedTuple):
+    """Topics, and how they predict held-out documents."""
 
-    @property
-    def have_begun(self) -> bool:
-        """Whether the first trial has begun."""
-        return bool(self.model.logs)
+    posterior: HDPPosterior
+    prediction: Prediction
+    logs: Array  # (n_docs,)
+    executor: Executor
 
-    def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass; before the first, begin the first trial, if any."""
-        if self.have_begun:
-            return (yield from super().steps(monitor))
-        start, length, posterior = self.model, self.length, self.posterior
-        state = posterior.state
-        if self.suited is not None:  # the priors of the stream
-            posterior.state = self.suited
-            yield from self._suited_prediction(start, self.learns_burstiness)
-            self.suited, posterior.state = posterior.state, state
-        yield self.judge_cost
-        result = self.held_out.predict(posterior, start.executor)
-        n_tokens = posterior.global_stats.topic_words.tokens.sum()
-        scale = self.held_out.train.n_tokens / max(n_tokens, 1e-300)
-        posterior.global_stats.decay(scale)
-        start.n_passes = length
-        self._record(start, result)
-        start.logs[(length + 1) // 2] = start.logs[length]
-        yield from self._decide(start, discarding())
-        return False
+    @classmethod
+    def of(
+        cls,
+        posterior: HDPPosterior,
+        held_out: HeldOut,
+        executor: Executor,
+        prediction: Prediction | None = None,
+    ) -> "Candidate":
+        """Return topics with their prediction, if it was not made before."""
+        prediction = prediction or held_out.predict(posterior, executor)
+        logs = held_out.log_probability(prediction)
+        return cls(posterior, prediction, logs, executor)
 
     @property
-    def cost_of_pass(self) -> float:
-        """Cost of the next pass, in local steps of documents."""
-        if not self.have_begun:
-            return BEGIN_COST * len(self.held_out.docs)
-        n_made, length = self.run.n_passes + 1, self.length
-        is_judged = self.final is None and n_made in ((length + 1) // 2, length)
-        n_judges = PASS_JUDGE_COST * len(self.held_out.docs) if is_judged else 0.0
-        return self.run.learner.corpus.n_docs + n_judges
+    def n_topics(self) -> int:
+        """Number of topics."""
+        return self.posterior.state.n_components
 
-    @property
-    def are_over(self) -> bool:
-        """Whether no pass is left."""
-        return self.final is not None and (not self.n_accepted or self.has_ended)
-
-    def predicts_better(self, posterior: HDPPosterior) -> bool:
-        """Whether topics predict better than those of a stream, which cost more.
-
-        More topics are free: of these each has brought its price in reductions.
-        """
-        new, old = (
-            self.held_out.log_probability(
-                self.held_out.predict(each, self.model.executor)
-            )
-            for each in (self.posterior, posterior)
+    def gain_over_words(self, held_out: HeldOut, learns_prior: bool) -> float:
+        """Gain over one topic with the same repeats of words, nats per token."""
+        words, _ = held_out.log_probability_of_words(
+            self.posterior.state.burstiness,
+            self.posterior,
+            self.executor,
+            learns_prior=learns_prior,
         )
-        gain = compare(new, old, self.n_tokens)
-        n_fewer = posterior.state.n_components - self.posterior.state.n_components
-        least = max(ALIKE, ALIKE_ERRORS * gain.error)
-        return gain.mean + self.price * max(n_fewer, 0) > least
+        return compare(self.logs, words, held_out.n_tokens).mean
 
-    def attach(self, local_step: Any) -> None:
-        """Set the local step of all learners in place; None between calls."""
-        self.judge_cost = JUDGE_COST + ROW_COST * len(self.held_out.docs)
-        for learner in (self.model.learner, self.run.learner):
-            learner.local_step = local_step
+    def with_fewer(
+        self, held_out: HeldOut, most: int | None, least: int
+    ) -> "Candidate | None":
+        """Return topics after the cheapest merges and ends; None if there are none.
 
-    def copied(self) -> "StreamTrials":
-        """Return independent trials; what no pass changes is shared.
-
-        Shared are documents, and the topics of the model beside a candidate.
+        Every other document chooses these.
         """
-        rows = self.held_out, self.held_out.train, self.held_out.train.X
-        shared: list[Any] = [*rows, self.folds, *self.missed]
-        if self.run is not self.model:
-            for posterior in (self.posterior, self.model.posterior):
-                topic_words = posterior.global_stats.topic_words
-                if not len(topic_words.known):  # these follow priors
-                    shared.append(topic_words)
-        local_step = self.model.learner.local_step
-        self.attach(None)
-        other = deepcopy(self, {id(each): each for each in shared})
-        self.attach(local_step)
-        return other
+        fewer = self.posterior.copy()
+        choosers = held_out.half(0, self.prediction)
+        cheapest = reductions(self.posterior, *choosers)
+        budget = BUDGET if most is None else np.inf
+        if self.n_topics < 2 or not reduce(fewer, cheapest, budget, most, least):
+            return None
+        return Candidate.of(fewer, held_out, self.executor)
 
+    def reduced(self, held_out: HeldOut, price: float) -> "Candidate":
+        """Return the number of topics that gains most, less the price of each.
 
-class PausedTrials:
-    """Trials that calls continue, pass by pass or step by step.
-
-    Saved are their state when the pass under way began, and the number of its steps
-    since then: a copy, or trials read from a file, take the same steps again.
-    """
-
-    trials: StreamTrials
-    n_steps: int
-
-    def __init__(
-        self, trials: StreamTrials, n_steps: int = 0, live: StreamTrials | None = None
-    ) -> None:
-        self.trials, self.n_steps = trials, n_steps
-        self.live = live  # in memory, after these steps
-        self._steps: Steps[bool] | None = None  # of the pass under way
-        self._cost = 0.0  # of the next step
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return PausedTrials, (self.trials, self.n_steps)
-
-    def resumed(self, local_step: Any) -> "PausedTrials":
-        """Return trials that continue by a local step in one call; these are kept."""
-        live = self.live or self.trials.copied()
-        other = PausedTrials(self.trials, self.n_steps, live)
-        other._steps, other._cost = self._steps, self._cost
-        self.live = self._steps = None  # for one call alone
-        live.attach(local_step)
-        if self.n_steps and other._steps is None:
-            other._begin_pass()
-            for _ in range(self.n_steps):
-                if other._steps is None:
-                    raise ValueError(
-                        "The saved trials are damaged: a pass has fewer than "
-                        f"{self.n_steps} steps."
-                    )
-                other._step()
-        live.missed = list(self.trials.missed)  # which calls extend
-        return other
-
-    def advance(self, n_visits: float) -> bool:
-        """Take steps that cost `n_visits` local steps of documents.
-
-        At least one if `n_visits` is positive. Returns whether no step is left.
+        A share of the topics merges or ends at a time, down to numbers that are clearly
+        worse; then half as many at a time from the best, as long as that gains. Topics
+        do not learn between, and documents that did not choose decide.
         """
-        n_spent = 0.0
-        while n_visits > 0.0 and not self._live.are_over:
-            if self._steps is None:
-                self._begin_pass()
-            if n_spent and n_spent + self._cost > n_visits:
+        best = now = self
+        while True:
+            fewer = now.with_fewer(
+                held_out, None, max(int(LEAST_REDUCED * now.n_topics), 1)
+            )
+            if fewer is None:
                 break
-            n_spent += self._cost
-            self._step()
-        return self._live.are_over
+            net, error = fewer.net_gain(best, held_out, price)
+            if net > 0.0:
+                best = fewer
+            elif net < -NEAR * error:
+                break
+            now = fewer
+        return best.reduced_finely(held_out, price)
 
-    @property
-    def _live(self) -> StreamTrials:
-        assert self.live is not None
-        return self.live
+    def reduced_finely(self, held_out: HeldOut, price: float) -> "Candidate":
+        """Return the best number of topics by fewer and fewer changes at a time."""
+        best, n_changes = self, max(int(LEAST_REDUCED * self.n_topics), 1)
+        while n_changes:
+            fewer = best.with_fewer(held_out, n_changes, n_changes)
+            if fewer is not None and fewer.net_gain(best, held_out, price)[0] > 0.0:
+                best = fewer
+            else:
+                n_changes //= 2
+        return best
 
-    def _begin_pass(self) -> None:
-        """Keep a copy of the trials, and begin the steps of a pass."""
-        self.trials, self.n_steps = self._live.copied(), -1
-        self._steps = self._live.steps(discarding())
-        self._step()
+    def net_gain(
+        self, other: "Candidate", held_out: HeldOut, price: float
+    ) -> tuple[float, float]:
+        """Gain over another candidate less the price of more topics, and its error.
 
-    def _step(self) -> None:
-        """Take a step, and record the cost of the next one."""
-        assert self._steps is not None
-        try:
-            self._cost = next(self._steps)
-            self.n_steps += 1
-        except StopIteration:
-            self.trials, self.n_steps, self._steps = self._live, 0, None
+        By the documents that did not choose what ends.
+        """
+        new, old, n_tokens = (
+            values[OTHERS] for values in (self.logs, other.logs, held_out.n_tokens)
+        )
+        gain = compare(new, old, n_tokens)
+        return gain.mean - price * (self.n_topics - other.n_topics), gain.error
 
-    def paused(self) -> "PausedTrials":
-        """Return the trials to keep until a later call."""
-        self._live.attach(None)
-        if self._steps is None:
-            return PausedTrials(self._live)
-        self.trials = copy(self.trials)
-        self.trials.missed = self._live.missed  # of no pass
-        return self
-
-
-def begin_on_sample(
-    posterior: HDPPosterior,
-    make_learner: Callable[[HDPPosterior], OnlineLearner],
-    held_out: HeldOut,
-    moves: SplitMerge,
-    **priors: Any,
-) -> StreamTrials:
-    """Return trials on the sample of a stream, as a copy of the posterior.
-
-    The totals of the copy stand for the sample alone. `priors` are the settings by
-    which `HeldOutTrials` learn priors.
-    """
-    learner = make_learner(posterior)
-    beside = learner.posterior = posterior.copy()
-    beside.reservoir = beside.outliers = None
-    return StreamTrials(
-        learner,
-        held_out,
-        moves,
-        passes_left=sys.maxsize,
-        finish=None,
-        n_final_passes=moves.trial_passes,  # the stream goes on
-        **priors,
-        suited=posterior.state,
-    )
+    def is_better(self, other: "Candidate", held_out: HeldOut, price: float) -> bool:
+        """Whether all documents gain clearly over another candidate, less the price."""
+        gain = compare(self.logs, other.logs, held_out.n_tokens)
+        net = gain.mean - price * (self.n_topics - other.n_topics)
+        return bool(net > max(ALIKE, ALIKE_ERRORS * gain.error))
 
 
-def share(
-    trials: StreamTrials,
-    posterior: HDPPosterior,
-    n_docs: float,
-    monitor: Monitor,
+def replace_topics(
+    posterior: HDPPosterior, restart: HDPPosterior, executor: Executor, monitor: Monitor
 ) -> None:
-    """Give a stream of `n_docs` documents the topics of its trials, in place.
-
-    Topics that are the same keep their ids.
-    """
-    result, reservoir = trials.posterior, posterior.reservoir
-    assert reservoir is not None
-    result.global_stats.decay(n_docs / trials.model.learner.corpus.n_docs)
-    result.global_stats.topic_words.trim()
-    n_words = posterior.global_stats.topic_words.shape[0]
-    if n_words > result.global_stats.topic_words.shape[0]:  # new terms came meanwhile
-        result.global_stats.topic_words.widen(n_words)
-    result.set_state(by_tables=result.state.burstiness is not None)
-    result.ids, log = aligned_ids(
-        posterior, result, reservoir.sample(), trials.model.executor
-    )
+    """Give a stream the topics of a restart, in place; the same ones keep their ids."""
+    assert posterior.reservoir is not None
+    sample, n_updates = posterior.reservoir.sample(), restart.n_steps
+    n_updates -= restart.step_origin
+    restart.set_state(by_tables=restart.state.burstiness is not None)
+    restart.ids, log = aligned_ids(posterior, restart, sample, executor)
     with commit():
-        posterior.adopt(result, monitor, log)
-        posterior.alike = min(trials.alike), max(trials.alike)
-        posterior.gains = tuple(trials.gains)
-        posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
+        posterior.adopt(restart, monitor, log)
+        posterior.step_origin = posterior.n_steps - n_updates
 
 
 # Topics of an HDP that begin late in a stream, from documents predicted badly.
@@ -469,7 +348,7 @@ def propose_late_topics(
         rng = stream(entropy, Purpose.MOVE, posterior.n_steps, 1 + place)
         outliers = judge_proposal(posterior, outliers, X, rng, executor, monitor)
         if outliers.born != born:
-            posterior.trials = None  # of topics without these
+            posterior.restart = None  # of topics without these
     without = _provisional_columns(posterior, outliers)
     if without:  # they are to be learned anew from all of their documents
         scores = score_documents(posterior, X, executor, without)
@@ -477,7 +356,7 @@ def propose_late_topics(
     outliers = outliers.with_documents(bad)
     outliers = outliers.advance_ages(X.shape[0], MOST_JUDGES, posterior.ids)
     has_drifted = reservoir.has_drifted
-    is_free = posterior.trials is None or has_drifted
+    is_free = posterior.restart is None or has_drifted
     proposes = is_free and outliers.is_due(has_drifted or bool(outliers.provisional))
     if proposes:
         rng = stream(entropy, Purpose.MOVE, posterior.n_steps, 1 + place, 1)
