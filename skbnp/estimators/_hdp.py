@@ -1116,9 +1116,9 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         state, learned = posterior.state, {}
         n_topics = min(n_topics, state.n_components)
         if splits:
-            trials = partial(
-                self._held_out_trials, self._local_step(executor), None, False
-            )
+            local_step = self._local_step(executor)
+            finish = partial(self._final_learner, Corpus(some), local_step)
+            trials = partial(self._held_out_trials, local_step, finish, False)
             every = CrossFittedTrials(
                 posterior, splits, trials, moves, n_known, self.min_gain
             )
@@ -1199,6 +1199,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             posterior.reservoir = reservoir = reservoir.begin_restart()
             n_samples = self._n_samples(posterior, reservoir.learned)
             restart = Restart.of(posterior, n_samples, self._plan.moves.births)
+        restart = restart.copy()
         beside, is_reduced = restart.posterior, restart.is_reduced
         n_words = reservoir.counts.shape[1]
         if n_words > beside.global_stats.topic_words.shape[0]:

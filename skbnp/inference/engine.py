@@ -6,7 +6,7 @@ totals, the schedule the order of parts, and the moves what changes components.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -32,18 +32,6 @@ PosteriorT = TypeVar("PosteriorT", bound=Posterior)
 CorpusT = TypeVar("CorpusT", bound=protocols.Corpus)
 LocalStepT = TypeVar("LocalStepT", bound=protocols.LocalStep)
 StatisticsCacheT = TypeVar("StatisticsCacheT", bound=protocols.StatisticsCache)
-T = TypeVar("T")
-#: Work that can be put aside: yields before each step what it costs; returns a result.
-Steps = Generator[float, None, T]
-
-
-def completed(steps: Steps[T]) -> T:
-    """Take all remaining steps of a generator; return its result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
 
 
 class PassLearner(ABC, Generic[PosteriorT]):
@@ -67,12 +55,8 @@ class PassLearner(ABC, Generic[PosteriorT]):
         """Number of updates made; step sizes decrease with it."""
 
     @abstractmethod
-    def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass in steps; return whether to test convergence."""
-
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; return whether to test convergence."""
-        return completed(self.steps(monitor))
 
 
 @dataclass(eq=False, repr=False)
@@ -119,18 +103,14 @@ class Learner(
         """Whether the local step uses mean weights."""
         return self.n_passes * self.corpus.n_docs < self.warm_up
 
-    def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass, a step for each round; return whether it was exact.
-
-        Yields the number of documents of each round before they are learned from.
-        """
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; return whether it was exact."""
         if self.corpus.n_docs == 0:
             self.n_passes += 1
             return True
         is_exact = self.cache.is_complete and not self.is_warming_up
         self.moves.begin_pass(self)
         for round in self.schedule.one_pass(self.n_passes):
-            yield round.n_docs
             self.learn_round(round, monitor)
         self.n_passes += 1
         self.cache.end_pass(self.posterior)

@@ -8,8 +8,6 @@ from numbers import Real
 
 import numpy as np
 
-from skbnp.models.hdp.stream_trials import PausedTrials
-
 __all__ = [
     "NOTES",
     "TIMES",
@@ -126,11 +124,6 @@ def _parts(value):
     return {n: part for n, part in parts.items() if not _is_cache(value, n)} or None
 
 
-#: Of paused trials, what copies and files make again.
-LIVE_PARTS = ("live", "_steps", "_cost")
-
-
 def _is_cache(value, name):
     """Whether a part follows from the others, and is there once it is asked for."""
-    is_derived = isinstance(getattr(type(value), name, None), cached_property)
-    return is_derived or (isinstance(value, PausedTrials) and name in LIVE_PARTS)
+    return isinstance(getattr(type(value), name, None), cached_property)

@@ -1,7 +1,6 @@
 """Numbers of topics of a stream: `HDP.partial_fit`."""
 
 import pickle
-import tracemalloc
 from unittest import mock
 
 import numpy as np
@@ -18,7 +17,8 @@ from skbnp.estimators import SplitMerge
 from skbnp.inference.protocols import OnlineSchedule
 from skbnp.models.hdp import held_out_trials
 from skbnp.models.hdp import posterior as reservoir
-from skbnp.models.hdp.stream_trials import PausedTrials
+from skbnp.models.hdp.posterior import Reservoir
+from skbnp.models.hdp.stream_trials import Candidate
 
 
 @pytest.fixture(scope="module")
@@ -198,43 +198,12 @@ def test_a_stream_without_trials_starts_from_all_documents(moves, bars):
     assert (posterior.global_stats.topic_words.dense().sum(axis=1) > 0.0).all()
 
 
-def test_trials_are_due_again_when_the_stream_has_doubled(bars, monkeypatch):
-    monkeypatch.setattr(PausedTrials, "advance", lambda *arguments: True)
+def test_a_restart_is_due_again_when_the_stream_has_doubled(bars, monkeypatch):
+    monkeypatch.setattr(Candidate, "is_better", lambda *arguments: False)
     hdp = HDP(4, random_state=0).partial_fit(bars.data[:200])
-    for begin, n_next in ((200, 600), (400, 1200), (600, 1200)):
+    for begin, n_next in ((200, 250), (400, 800), (600, 800), (800, 1600)):
         hdp.partial_fit(bars.data[begin : begin + 200])
         assert hdp._posterior.reservoir.n_next == n_next
-
-
-@pytest.mark.long
-def test_trials_hold_little_more_than_the_topics_at_hand(monkeypatch):
-    """Those of the stream, of the best trial and of the present one, each once."""
-    rng, n_docs, n_words = np.random.default_rng(0), 400, 20_000
-    topics = np.argsort(rng.random((50, n_words)), axis=1)[:, :300]
-    places = rng.integers(300, size=(n_docs, 40))
-    words = topics[rng.integers(50, size=(n_docs, 1)), places].ravel()
-    docs = np.repeat(np.arange(n_docs), 40)
-    X = sp.coo_array((np.ones(words.size), (docs, words)), (n_docs, n_words)).tocsr()
-    hdp, at_hand = HDP(30, random_state=0).partial_fit(X[:200]), []
-    new_run = held_out_trials.HeldOutTrials._new_run
-
-    def note_size(self, kind, *given):
-        run = new_run(self, kind, *given)
-        if kind != "start":
-            best = 0 if self.model.kind == "start" else self.model.n_topics
-            at_hand.append(30 + best + run.n_topics)
-        return run
-
-    monkeypatch.setattr(held_out_trials.HeldOutTrials, "_new_run", note_size)
-    tracemalloc.start()
-    try:
-        hdp.partial_fit(X[200:])
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert len(at_hand) > 2
-    needed = 8 * n_words * max(at_hand) + 12 * X.nnz
-    assert peak < 1.5 * needed
 
 
 def steps_of(hdp, X):
@@ -248,8 +217,8 @@ def steps_of(hdp, X):
 
     with (
         mock.patch.object(OnlineSchedule, "one_pass", record),
-        mock.patch.object(HDP, "_try_numbers"),
-        mock.patch.object(HDP, "_learn_again"),
+        mock.patch.object(HDP, "_restart"),
+        mock.patch.object(Reservoir, "draw", lambda self, n, rng: self.counts[:0]),
     ):
         hdp.partial_fit(X)
     return steps

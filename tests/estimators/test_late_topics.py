@@ -1,4 +1,4 @@
-"""Topics that begin late in a stream, and what calls may spend on trials."""
+"""Topics that begin late in a stream, and restarts beside it."""
 
 import copy
 import pickle
@@ -17,13 +17,14 @@ from checks.long import daily
 from checks.states import NOTES, TIMES, assert_same, learned
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
+from skbnp.estimators._hdp import AGAIN
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp import posterior as reservoir
 from skbnp.models.hdp import stream_trials
 from skbnp.models.hdp.fold_in import score_documents
 from skbnp.models.hdp.posterior import Outliers, Proposal
-from skbnp.models.hdp.stream_trials import PausedTrials, StreamTrials
+from skbnp.models.hdp.stream_trials import Candidate
 
 N_TOPICS, N_LATE, BEGIN = 8, 2, 700
 #: What copies have for themselves.
@@ -250,7 +251,7 @@ def test_no_topic_begins_beyond_a_limit_that_was_lowered():
     hdp = learn(HDP(2, random_state=0), X[:600], 50)
     posterior = hdp._posterior
     posterior.outliers = Outliers.empty(200).proposed(X[:4], 0.5)
-    posterior.trials = None  # which would end with fewer topics
+    posterior.restart = None  # which would end with fewer topics
     posterior.reservoir = replace(posterior.reservoir, n_next=reservoir.NEVER)
     hdp.set_params(max_components=hdp.n_components_ - 2)
     learn(hdp, X[600:], 50)
@@ -302,52 +303,50 @@ def test_documents_that_judge_stay_as_they_are(monkeypatch):
     assert all(judged)
 
 
-@pytest.mark.parametrize("size", [20, 50])
-def test_what_a_call_spends_on_trials_is_bounded(size, monkeypatch):
-    """In visits of documents, far fewer than a pass; one minibatch more at the most."""
+def test_a_call_learns_a_bounded_number_of_documents(monkeypatch):
+    """Its own and those kept, and as many beside it for topics that start again."""
     spent, learn_round = [0.0], Learner.learn_round
 
     def counted(self, round, monitor):
-        spent[-1] += round.n_docs if type(self) is Learner else 0.0
+        spent[-1] += round.n_docs
         learn_round(self, round, monitor)
 
-    monkeypatch.setattr(Learner, "learn_round", counted)
-    monkeypatch.setattr(stream_trials, "VISITS", 5.0)
     X, _ = plant(1200, seed=2, begin=0)
-    hdp = HDP(2, random_state=0)
-    for begin in range(0, X.shape[0], size):
+    hdp = HDP(2, random_state=0).partial_fit(X[:40])  # a number is chosen first
+    monkeypatch.setattr(Learner, "learn_round", counted)
+    for begin in range(40, X.shape[0], 40):
         spent.append(0.0)
-        hdp.partial_fit(X[begin : begin + size])
-    assert max(spent) <= max(5 * size, 128)
-    assert sum(spent) > 4 * max(spent) > 0
+        hdp.partial_fit(X[begin : begin + 40])
+    once = 40 * (1 + AGAIN)
+    assert max(spent) <= 2 * once
+    assert sum(np.array(spent) > once) > 10
 
 
 def paused():
-    """Return a stream whose trials go on in the next call, and what follows."""
+    """Return a stream whose restart goes on in the next call, and what follows."""
     X, _ = plant(420, seed=3, begin=0)
     hdp = learn(HDP(2, random_state=0), X[:260], 20)
-    assert hdp._posterior.trials is not None
+    assert hdp._posterior.restart is not None
     return hdp, X[260:]
 
 
 def test_a_stream_that_is_copied_after_each_call_has_the_same_bits():
-    """Trials that are put aside in the midst of a pass take its steps again."""
     X, _ = plant(420, seed=3, begin=0)
-    hdp, other, n_steps = HDP(2, random_state=0), HDP(2, random_state=0), []
+    hdp, other, n_left = HDP(2, random_state=0), HDP(2, random_state=0), []
     for begin in range(0, X.shape[0], 20):
         other = pickle.loads(pickle.dumps(other))
         for each in (hdp, other):
             each.partial_fit(X[begin : begin + 20])
-        trials = hdp._posterior.trials
-        n_steps.append(0 if trials is None else trials.n_steps)
-    assert np.count_nonzero(n_steps) > 2
+        restart = hdp._posterior.restart
+        n_left += [] if restart is None else [restart.n_left]
+    assert len(set(n_left)) > 2
     hdp, other = (pickle.loads(pickle.dumps(each)) for each in (hdp, other))
     assert_same(learned(hdp), learned(other), ignore=OWN)
 
 
 @pytest.mark.parametrize("copied", daily(1, ["saved", "pickled", "shallow"]))
-def test_trials_go_on_in_a_copy(copied, tmp_path):
-    """A shallow copy has the trials of the other, and leaves them as they are."""
+def test_a_restart_goes_on_in_a_copy(copied, tmp_path):
+    """A shallow copy has that of the other, and leaves it as it is."""
     hdp, rest = paused()
     if copied == "saved":
         skbnp.save(hdp, tmp_path / "hdp.skbnp")
@@ -361,27 +360,19 @@ def test_trials_go_on_in_a_copy(copied, tmp_path):
     assert_same(learned(hdp), learned(other), ignore=OWN)
 
 
-def test_trials_end_with_documents_that_came_meanwhile():
-    """The last passes are over these, too; topics that are the same keep their ids."""
+def test_a_restart_learns_what_comes_meanwhile_and_the_same_topics_keep_ids():
     X, topics = plant(800, seed=3, begin=0)
     hdp = learn(HDP(24, random_state=0), X[:240], 80)
     before = dict(zip(hdp.component_ids_.tolist(), hdp.topic_word_distr_, strict=True))
-    corpora, learn_missed = [], StreamTrials._learn_missed
-
-    def record(self, learner):
-        n_missed = sum(X.shape[0] for X in self.missed)
-        learn_missed(self, learner)
-        n_before = self.held_out.train.n_docs
-        corpora.append((n_before, n_missed, learner.corpus.n_docs))
-
-    with (
-        mock.patch.object(StreamTrials, "_learn_missed", record),
-        mock.patch.object(StreamTrials, "predicts_better", return_value=True),
-    ):
-        learn(hdp, X[240:], 80)
-    n_before, n_missed, n_docs = corpora[-1]
-    assert n_missed > 0
-    assert n_docs == n_before + n_missed
+    ahead = []
+    with mock.patch.object(Candidate, "is_better", return_value=True) as judged:
+        for begin in range(240, 800, 40):
+            hdp.partial_fit(X[begin : begin + 40])
+            posterior = hdp._posterior
+            if posterior.restart is not None:
+                ahead.append(posterior.restart.posterior.n_seen - posterior.n_seen)
+    assert judged.called
+    assert ahead == [0] * len(ahead) != []
     kept = [row for row, n in enumerate(hdp.component_ids_) if int(n) in before]
     assert len(kept) >= len(topics) - 1
     for row in kept:
@@ -390,29 +381,22 @@ def test_trials_end_with_documents_that_came_meanwhile():
     check_lineage(hdp)
 
 
-def test_trials_go_on_where_terms_are_new():
+def test_a_restart_goes_on_where_terms_are_new():
     X, _ = plant(600, seed=3, begin=0)
     frame = pd.DataFrame(X.toarray(), columns=[f"w{n:03d}" for n in range(200)])
     hdp = learn(HDP(2, min_gain=0, random_state=0), frame[:260].iloc[:, :180], 20)
-    assert hdp._posterior.trials is not None
+    assert hdp._posterior.restart is not None
     learn(hdp, frame[260:], 340)
-    assert hdp._posterior.trials is None
-    assert hdp._posterior.reservoir.n_next > reservoir.FIRST_TRIALS  # they have ended
+    assert hdp._posterior.restart is None
+    assert hdp._posterior.reservoir.n_next > reservoir.FIRST_RESTART  # it has ended
     assert hdp.components_.shape[1] == 200
     assert hdp.n_components_ > 2
 
 
-def test_saved_steps_that_a_pass_does_not_have_are_refused():
-    hdp, rest = paused()
-    hdp._posterior.trials = PausedTrials(hdp._posterior.trials.trials, 10**6)
-    with pytest.raises(ValueError, match="fewer than 1000000 steps"):
-        hdp.partial_fit(rest[:20])
-
-
-def test_an_edit_ends_trials():
+def test_an_edit_ends_a_restart():
     hdp, rest = paused()
     hdp.drop_components([int(hdp.component_ids_[0])])
-    assert hdp._posterior.trials is None
+    assert hdp._posterior.restart is None
     learn(hdp, rest, 20)
 
 

@@ -17,7 +17,6 @@ from skbnp.components.topics import HIGHEST
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
 from skbnp.estimators._variational import VariationalTopicModel
-from skbnp.inference.engine import completed
 from skbnp.models.hdp import births as held_out_moves
 from skbnp.models.hdp import held_out, held_out_trials
 from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, compare, suit_prior
@@ -254,7 +253,7 @@ def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
 
     def block_hook(self, run):
         before = len(limits)
-        yield from freed(self, run)
+        freed(self, run)
         result.append((run.kind, limits[before:]))
 
     monkeypatch.setattr(held_out, "suit_prior", note_limit)
@@ -298,7 +297,7 @@ def test_the_prior_steps_on_while_it_falls(
             posterior.state = replace(posterior.state, topic_word_prior=prior)
             run.prior_falls = moved
             steps.clear()
-            yield from free(self, run)
+            free(self, run)
             freed.append(list(steps))
             raise Seen
 
@@ -348,13 +347,13 @@ def test_states_are_judged_under_the_prior_that_they_have(monkeypatch):
                 run.logs[self.length], self.held_out.log_probability(result)
             )
             judged.append((run.kind, posterior.state.topic_word_prior))
-        yield from decide(self, run, monitor)
+        decide(self, run, monitor)
 
     freed, free = [], HeldOutTrials._judge_anew
 
     def look_again(self, run):
         before = run.learner.posterior.state.topic_word_prior
-        yield from free(self, run)
+        free(self, run)
         posterior = run.learner.posterior
         if posterior.state.topic_word_prior != before:
             result = self.held_out.predict(posterior, run.learner.local_step.executor)
@@ -378,8 +377,7 @@ def ask_for_births(bars, monkeypatch, ask):
     births = HeldOutTrials._births
 
     def block_hook(self, run):
-        ask(self, run, lambda: completed(births(self, run)) is not None)
-        yield from ()
+        ask(self, run, lambda: births(self, run) is not None)
 
     monkeypatch.setattr(HeldOutTrials, "_births", block_hook)
     HDP(30, random_state=0).fit(bars.data[:300])
@@ -431,7 +429,7 @@ def test_the_model_goes_on_in_a_copy(bars, monkeypatch):
 
     def block_hook(self, run, monitor):
         seen.append((run.kind, self.posterior.global_stats.topic_words.dense()))
-        yield from decide(self, run, monitor)
+        decide(self, run, monitor)
 
     monkeypatch.setattr(HeldOutTrials, "_decide", block_hook)
     HDP(30, random_state=0).fit(bars.data[:300])

@@ -115,7 +115,7 @@ def test_trials_are_due_when_the_stream_has_grown(is_better, X):
     assert not kept.is_due
     kept, _ = add_all(X[:260], 260)
     assert kept.is_due
-    tried = kept.begin_trials().end_trials(is_better)
+    tried = kept.begin_restart().end_restart(is_better)
     for n_more, is_due in ((259, False), (1, True)):
         others = np.random.default_rng(n_more).poisson(1.0, (n_more, N_WORDS))
         tried, _ = tried.add(sp.csr_array(others.astype(float)), PLENTY, ENTROPY)
@@ -129,7 +129,7 @@ def test_later_trials_wait_until_the_stream_has_doubled(is_better):
     """Since trials began, whether they were accepted or not."""
     reservoir = replace(Reservoir.empty(5, 0), n_before=3000.0, n_next=2000.0)
     assert reservoir.is_due
-    tried = replace(reservoir.begin_trials(), n_before=3500.0).end_trials(is_better)
+    tried = replace(reservoir.begin_restart(), n_before=3500.0).end_restart(is_better)
     assert not replace(tried, n_before=2.0 * 3000.0 - 1.0).is_due
     assert replace(tried, n_before=2.0 * 3000.0).is_due
 
@@ -156,13 +156,13 @@ def test_calls_that_score_worse_make_trials_due_early():
     assert not reservoir.record_scores(
         scores_of(rng, 100, mean=-3.0)
     ).is_due_early  # better
-    tried = worse.begin_trials().end_trials(0)
+    tried = worse.begin_restart().end_restart(0)
     assert not tried.is_due_early
     for _ in range(3):  # the stream has hardly grown since
         tried = tried.record_scores(scores_of(rng, 100, mean=-4.4))
     assert tried.cusum > worse.cusum > 0.0
     assert not tried.is_due_early
-    assert worse.end_trials(1).n_scored == 0.0
+    assert worse.end_restart(1).n_scored == 0.0
 
 
 def test_record_of_scores_is_that_of_all_at_once():

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 
 from checks.states import assert_same, snapshot
 from skbnp import HDP, load, save
-from skbnp.inference.engine import completed
 from skbnp.inspection import summary
 from skbnp.models.hdp import held_out_trials
 from skbnp.models.hdp.births import Reduction, reduce
@@ -54,7 +53,7 @@ def fit_with_runs(X, *given, **settings):
         n_passes = run.n_passes
         runs.append((trials, run.kind, run.n_topics, run.posterior.state, run.logs))
         assert n_passes in run.logs
-        yield from decide(trials, run, monitor)
+        decide(trials, run, monitor)
 
     def spy_suited(trials, run, repeats):
         suited.append((run.kind, run.posterior.state.burstiness is None, repeats))
@@ -124,14 +123,13 @@ def reductions_of(net, n_topics, error=0.01):
     def reduction(run, limit=None):
         n = limit or max(run.n_topics // 5, 1)
         return SimpleNamespace(n_topics=run.n_topics - n, n_changes=n)
-        yield
 
-    trials._reduction, run = reduction, completed(reduction(start))
+    trials._reduction, run = reduction, reduction(start)
     while run is not None:
         gain = Gain(net(run.n_topics) - net(trials.model.n_topics), error)
         accepted = gain.mean >= 0.0
         trials.model = run if accepted else trials.model
-        run = completed(trials._next_priced_reduction(run, gain, accepted))
+        run = trials._next_priced_reduction(run, gain, accepted)
     return trials.model.n_topics
 
 

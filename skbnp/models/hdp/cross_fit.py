@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.inference.engine import PassLearner, Steps
+from skbnp.inference.engine import PassLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
@@ -200,7 +200,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         """Number of updates made; step sizes decrease with it."""
         return 0 if self.trials is None else self.trials.n_updates
 
-    def steps(self, monitor: Monitor) -> Steps[bool]:
+    def one_pass(self, monitor: Monitor) -> bool:
         """Choose a number of topics at the first call; make a pass of its trials."""
         if self.trials is None:
             choose = self._choose if self.compares_fixed else self._choose_trials
@@ -208,7 +208,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
             take_over(trials, self.posterior, monitor)
             self.posterior.is_cross_fitted = True
             self.trials, self.make, self.held_out = trials, None, []
-        return (yield from self.trials.steps(monitor))
+        return self.trials.one_pass(monitor)
 
     place = PRIORS.index(0.03)  # of the last best topic prior
 

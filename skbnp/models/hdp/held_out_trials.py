@@ -13,7 +13,7 @@ of held-out documents from others best.
 from collections.abc import Callable
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -22,8 +22,6 @@ from skbnp.inference.engine import (
     Learner,
     PassLearner,
     RunningAverage,
-    Steps,
-    completed,
 )
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.monitor import Monitor, discarding
@@ -67,7 +65,7 @@ BUDGET = 0.001
 #: A reduction of a smaller share of the topics is the last.
 FEW = 0.03
 #: Rejections in a row of a single merge or end, each time of the next cheapest, until
-#: none is tried. Streams have less time: there the first one ends it.
+#: none is tried.
 MOST_REJECTED = 4
 #: Runs that are judged when half of their passes are made, too: births are many, and
 #: often fall behind.
@@ -79,8 +77,6 @@ LEAST_REDUCED = 0.2
 #: Share of a pass that the last minibatches of forgetting stand for, at least: where
 #: they are many, steps as from a start would leave hardly any of the corpus.
 REMEMBERED = 1.0 / 3.0
-#: Visits of documents in learning that each number that births draw takes as long as.
-BIRTH_COST = 0.004
 
 
 @dataclass(slots=True)
@@ -129,8 +125,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     held_out: HeldOut
     moves: SplitMerge
     passes_left: int  # no trial begins that could not be completed
-    #: Makes the learner over everything; None: the one that is left goes on.
-    finish: Callable[[HeldOut, HDPPosterior, OnlineLearner], PassLearner] | None
+    #: Makes the learner over everything.
+    finish: Callable[[HeldOut, HDPPosterior, OnlineLearner], PassLearner]
     _: KW_ONLY
     n_final_passes: int  # over everything, the first half of them beside the model
     folds_words: bool = False  # whether the topic prior is learned
@@ -167,8 +163,6 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     finer: list[tuple[Trial, int]] = field(default_factory=list)
     may_reduce: bool = True
     n_rejected: int = 0  # single reductions since the last accepted one
-    is_unseen: ClassVar[bool] = False  # between trials
-    judge_cost = 0.0  # of a step of judgement, where trials are put aside
 
     def __post_init__(self, learner: OnlineLearner) -> None:
         posterior = self.posterior = learner.posterior
@@ -180,7 +174,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         )
         self.length = self.length or self.moves.trial_passes
         self.n_tokens = self.held_out.n_tokens
-        self.tries_tables = self.learns_burstiness and self.finish is not None
+        self.tries_tables = self.learns_burstiness
         self.model = self.run = self._new_run("start", learner)
         self.best = self.model.logs
 
@@ -201,33 +195,33 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         """Number of updates made; step sizes decrease with it."""
         return (self.final or self.model.learner).n_updates
 
-    def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass in steps; return whether to test convergence."""
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; return whether to test convergence."""
         self.passes_left -= 1
         if self.final is not None:
-            return (yield from self._final_pass(self.final, monitor))
+            return self._final_pass(self.final, monitor)
         run, length = self.run, self.length
-        yield from run.learner.steps(monitor if run is self.model else run.monitor)
+        run.learner.one_pass(monitor if run is self.model else run.monitor)
         run.n_passes += 1
         is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
         if is_over or (is_half and run.kind in COMPARED_AT_HALF):
-            self._record(run, (yield from self._suit_and_predict(run)))
+            self._record(run, self._suit_and_predict(run))
         elif is_half:
-            yield from self._suit_prior(run)
+            self._suit_prior(run)
         if is_half and not is_over:  # topics change in place
             run.result = None
             if run.kind == "births":  # may end
                 gain = self._gain(run, self.model.logs, self.model.n_topics)
                 is_over = gain.mean < -gain.error
         if is_over:
-            yield from self._decide(run, monitor)
+            self._decide(run, monitor)
         return False
 
-    def _final_pass(self, learner: PassLearner, monitor: Monitor) -> Steps[bool]:
+    def _final_pass(self, learner: PassLearner, monitor: Monitor) -> bool:
         """Learn from all documents, at first by a copy beside the model."""
         n_beside = self.n_final_passes // 2
         is_beside = learner.posterior is not self.posterior
-        is_exact_pass = yield from learner.steps(discarding() if is_beside else monitor)
+        is_exact_pass = learner.one_pass(discarding() if is_beside else monitor)
         self.n_final += 1
         if is_beside and self.n_final >= n_beside:
             self._adopt(learner, monitor)
@@ -242,14 +236,13 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         run.result = result
         run.logs[run.n_passes] = self.held_out.log_probability(result)
 
-    def _suit_prior(self, run: Trial) -> Steps[None]:
+    def _suit_prior(self, run: Trial) -> None:
         """Set the topic prior in place to what predicts best, if it is learned."""
         posterior, executor = run.posterior, run.executor
         with commit():
             posterior.global_stats.topic_words.trim()
         if not self.folds:
             return
-        yield self.judge_cost
         if run.kind == "merge of all":  # as words have been judged
             _, prior = self.held_out.log_probability_of_words(
                 posterior.state.burstiness, posterior, executor, learns_prior=True
@@ -260,30 +253,21 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             limit = HIGHEST if has_grown else self.prior_limit
             run.prior_falls = priors.suit_prior(self.folds, posterior, limit, executor)
 
-    def _suited_prediction(self, run: Trial, repeats: bool) -> Steps[Prediction]:
+    def _suited_prediction(self, run: Trial, repeats: bool) -> Prediction:
         """Set the best concentration and, if `repeats`, burstiness; predict."""
-        held_out, posterior, result = self.held_out, run.posterior, None
-        if not posterior.model.has_bound:
-            yield self.judge_cost
-            priors.suit_prediction([(held_out.sample(), posterior)], run.executor)
-        if repeats:
-            yield 2.0 * self.judge_cost
-            result = priors.suit_burstiness(held_out, posterior, run.executor)
-        if result is None:
-            yield self.judge_cost
-            return held_out.predict(posterior, run.executor)
-        return result
+        return priors.suit_priors(
+            self.held_out, run.posterior, run.executor, repeats=repeats
+        )
 
-    def _suit_and_predict(self, run: Trial) -> Steps[Prediction]:
+    def _suit_and_predict(self, run: Trial) -> Prediction:
         """Set the best parameters in place, and predict held-out documents."""
         if run.kind == "start" and run.n_passes < self.length:  # topics form first
-            yield self.judge_cost
             return self.held_out.predict(run.posterior, run.executor)
-        yield from self._suit_prior(run)
+        self._suit_prior(run)
         # Where topics have a price, one with repeats would replace them at last.
         may_learn = not self.price or run.posterior.state.burstiness is not None
         repeats = self.knows_repeats and may_learn
-        return (yield from self._suited_prediction(run, repeats))
+        return self._suited_prediction(run, repeats)
 
     @property
     def price(self) -> float:
@@ -306,14 +290,14 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
     # -- decisions --------------------------------------------------------------------
 
-    def _decide(self, run: Trial, monitor: Monitor) -> Steps[None]:
+    def _decide(self, run: Trial, monitor: Monitor) -> None:
         """Accept or reject the run that has ended; begin the next trial, if any."""
         if run.n_passes == self.length:
             self._record_gain(run)
         if run.kind == "start":
             self.alike = [run.n_topics]
-            more = yield from self._births(run)
-            self._begin(more or (yield from self._after_births()), monitor)
+            more = self._births(run)
+            self._begin(more or self._after_births())
             return
         model, is_less = self.model, run.kind in ("reduction", "merge of all")
         others = (self.best, self.n_best) if is_less else (model.logs, model.n_topics)
@@ -327,7 +311,6 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         )
         if accepted:
             is_sure = gain.mean > SURE_ERRORS * gain.error and not self.price
-            is_sure |= self.is_unseen
             if run.kind != "tables" and (run.kind != "reduction" or is_sure):
                 self._adopt(run.learner, monitor)
             # Otherwise the posterior, which is as good, stays until the end.
@@ -337,43 +320,41 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             self.run, run.learner, run.result = self.model, self.model.learner, None
         more = None
         if run.kind == "reduction":
-            more = yield from self._next_reduction(run, gain, accepted)
+            more = self._next_reduction(run, gain, accepted)
         elif run.kind == "continuation" and accepted:
-            more = yield from self._after_births()
+            more = self._after_births()
         elif run.kind in ("continuation", "tables"):
-            more = yield from self._first_reduction()
+            more = self._first_reduction()
         else:  # one topic is as a start with one: the others predicted nothing more
             if accepted:
-                more = yield from self._births(run)
+                more = self._births(run)
             if run.kind == "births":
-                more = more or (yield from self._after_births())
-        self._begin(more, monitor)
+                more = more or self._after_births()
+        self._begin(more)
 
-    def _next_reduction(
-        self, run: Trial, gain: Gain, accepted: bool
-    ) -> Steps[Trial | None]:
+    def _next_reduction(self, run: Trial, gain: Gain, accepted: bool) -> Trial | None:
         """Return the trial of a further reduction after that of a run, or None."""
         if gain.mean > 0.0:
             self.best, self.n_best = run.logs, run.n_topics
         if accepted or run.n_topics not in self.path:
             self.path[run.n_topics] = run.logs[run.n_passes]
         if self.price:
-            return (yield from self._next_priced_reduction(run, gain, accepted))
+            return self._next_priced_reduction(run, gain, accepted)
         self.is_halving |= not accepted
         self.n_rejected = 0 if accepted else self.n_rejected + (run.n_changes == 1)
         most = max(run.n_changes // 2, 1) if self.is_halving else None
         n_next = run.n_changes if most is None else most
         is_few = n_next < FEW * (run.n_started + run.n_changes)
-        is_over = self.n_rejected >= (MOST_REJECTED if self.finish else 1)
+        is_over = self.n_rejected >= MOST_REJECTED
         is_near = self.knows_repeats and gain.mean > -NEAR * self._cost(run, gain)
         is_near |= self.n_rejected > 0  # another one may be better
         if (accepted or is_near) and not is_few and not is_over:
-            return (yield from self._reduction(self.model, most))
+            return self._reduction(self.model, most)
         return None
 
     def _next_priced_reduction(
         self, run: Trial, gain: Gain, accepted: bool
-    ) -> Steps[Trial | None]:
+    ) -> Trial | None:
         """Return the trial of a further reduction of topics that have a price.
 
         Down to numbers that are clearly worse than the best one. Then by fewer changes,
@@ -384,8 +365,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if not self.is_halving:
             self.above = self.origin if accepted else self.above
             if gain.mean > -NEAR * gain.error and run.n_topics > 2:
-                self.origin = run if self.finish is not None else None
-                return (yield from self._reduction(run))
+                self.origin = run
+                return self._reduction(run)
             self.is_halving, model = True, self.model
             sides = [(model, int(LEAST_REDUCED * model.n_topics))]
             if self.above is not None:
@@ -403,7 +384,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if not self.finer:
             return None
         self.origin, n_changes = self.finer.pop(0)
-        return (yield from self._reduction(self.origin, n_changes))
+        return self._reduction(self.origin, n_changes)
 
     def _note_alike(self, run: Trial, gain: Gain, accepted: bool) -> None:
         """Record numbers of topics within one standard error of the best."""
@@ -434,25 +415,23 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             cost = min(FEWER_ERRORS * gain.error, FEWER_COST)
         return max(cost, ALIKE)
 
-    def _after_births(self) -> Steps[Trial | None]:
+    def _after_births(self) -> Trial | None:
         """Return a trial that learns on, or reductions if too few passes are left.
 
         Mean-field topics do not: exact passes would change the kind of step.
         """
         run = self.model
-        yield from self._judge_anew(run)
+        self._judge_anew(run)
         n_both = (1 + REDUCTIONS) * self.length + self.n_final_passes
         is_early = self.passes_left < n_both or self.posterior.model.has_bound
-        if not is_early:
-            yield self.judge_cost
         logs = run.logs[run.n_passes]
         if is_early or self.held_out.is_matched_by_words(
             run.posterior, logs, run.executor, WORDS_LOSS, learns_prior=self.folds_words
         ):
-            return (yield from self._first_reduction())
+            return self._first_reduction()
         return self._new_run("continuation", run.learner)
 
-    def _judge_anew(self, run: Trial) -> Steps[None]:
+    def _judge_anew(self, run: Trial) -> None:
         """Score a run again as reductions are scored, once births have ended.
 
         The topic prior is no longer limited, and burstiness is learned. Births must not
@@ -467,10 +446,9 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if run.result is None or not (learns_prior or is_first):
             return
         for _ in range(MOST_STEPS if learns_prior else 0):
-            yield self.judge_cost
             if not priors.suit_prior(self.folds, posterior, HIGHEST, run.executor):
                 break
-        result = yield from self._suited_prediction(run, self.knows_repeats)
+        result = self._suited_prediction(run, self.knows_repeats)
         n_tokens = np.asarray(self.held_out.held_out.sum(axis=1)).ravel()
         first_uses = result.opens @ n_tokens / n_tokens.sum()
         if is_first and first_uses < FEWEST_FIRST_USES:
@@ -486,9 +464,9 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         model, self.may_reduce = self.model, False
         self.knows_repeats, model.n_passes = self.learns_burstiness, self.length
         self._record(model, self.held_out.predict(model.posterior, model.executor))
-        self._begin(completed(self._first_reduction()), discarding())
+        self._begin(self._first_reduction())
 
-    def _first_reduction(self) -> Steps[Trial | None]:
+    def _first_reduction(self) -> Trial | None:
         """Return the trial of topics that explain tables, or the first reduction."""
         model = self.model
         if self.tries_tables and model.posterior.state.burstiness is not None:
@@ -498,10 +476,10 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             return trial
         self.best, self.n_best = model.logs, model.n_topics
         self.path[model.n_topics] = model.logs[max(model.logs)]
-        self.origin = model if self.finish is not None else None
-        return (yield from self._reduction(model)) if self.may_reduce else None
+        self.origin = model
+        return self._reduction(model) if self.may_reduce else None
 
-    def _begin(self, candidate: Trial | None, monitor: Monitor) -> None:
+    def _begin(self, candidate: Trial | None) -> None:
         """Begin a trial if passes for it are left; else the final passes."""
         enough = self.passes_left >= self.length + self.n_final_passes
         if candidate is not None and enough:
@@ -512,24 +490,21 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         self.alike.append(self.model.n_topics)
         self.run, self.model.result = self.model, None  # what others held is free
         self.origin, self.above, self.finer = None, None, []
-        if self.gain is None and self.finish is not None:
+        if self.gain is None:
             gain = self.model.over_words or self._gain_over_words(self.model)
             self.gain = gain.mean, gain.error
-        self.final = self.model.learner
-        if self.finish is not None:
-            posterior = self.final.posterior.copy()
-            if isinstance(self.held_out.train, Corpus):
-                train, executor = self.held_out.train, self.run.executor
-                join_topics_of_one_document(posterior, train, executor)
-            if self.moves.births:
-                add_document_births(
-                    posterior, self.held_out, ALIKE, self.price, self.run.executor
-                )
-            posterior.step_origin = posterior.n_steps  # steps as from a start
-            self.final = self.finish(self.held_out, posterior, self.model.learner)
-            self.model.learner.posterior = self.posterior  # its topics are in the copy
-        elif self.final.posterior is not self.posterior:
-            self._adopt(self.final, monitor)
+        last = self.model.learner
+        posterior = last.posterior.copy()
+        if isinstance(self.held_out.train, Corpus):
+            train, executor = self.held_out.train, self.run.executor
+            join_topics_of_one_document(posterior, train, executor)
+        if self.moves.births:
+            add_document_births(
+                posterior, self.held_out, ALIKE, self.price, self.run.executor
+            )
+        posterior.step_origin = posterior.n_steps  # steps as from a start
+        self.final = self.finish(self.held_out, posterior, last)
+        last.posterior = self.posterior  # its topics are in the copy
 
     def _record_gain(self, run: Trial) -> None:
         """Record what the topics of a run gain over one, if topics have a price."""
@@ -558,7 +533,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
     # -- proposals --------------------------------------------------------------------
 
-    def _births(self, run: Trial) -> Steps[Trial | None]:
+    def _births(self, run: Trial) -> Trial | None:
         """Return a trial with three times as many topics, unless many have died."""
         now, train = self.posterior, self.held_out.train
         most, started = train.n_docs, (run.n_started, run.prior_started)
@@ -567,13 +542,11 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         may_add &= n_births * self.min_gain < 1.0  # or they cost more than all gain
         if n_births < 1 or not may_add:
             return None
-        n_topics, seen = run.n_topics + n_births, now.global_stats.topic_words.seen
-        yield self.judge_cost + BIRTH_COST * n_topics * len(seen)
         rng = stream(now.seed_entropy, Purpose.MOVE, now.n_steps, self.n_trials)
         posterior = held_out_moves.propose_births(now, train, n_births, rng)
         return self._new_run("births", run.learner, posterior, n_births, True)
 
-    def _reduction(self, run: Trial, limit: int | None = None) -> Steps[Trial | None]:
+    def _reduction(self, run: Trial, limit: int | None = None) -> Trial | None:
         """Return a trial without topics that prediction does not need, or None.
 
         With one topic, if word frequencies predict as well as all topics. After a
@@ -581,27 +554,23 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         """
         proposal, run.result = run.result, None
         if proposal is None and limit is not None:
-            yield self.judge_cost
             proposal = self.held_out.predict(run.posterior, run.executor)
         if proposal is None or run.n_topics < 2:
             return None
         kind: Kind = "reduction"
-        yield self.judge_cost
         posterior, logs = run.posterior.copy(), run.logs[run.n_passes]
         if self.held_out.is_matched_by_words(
             run.posterior, logs, run.executor, WORDS_LOSS, learns_prior=self.folds_words
         ):
             kind, n_changes = "merge of all", held_out_moves.merge_all(posterior)
         else:
-            yield self.judge_cost
             choosers = self.held_out.half(0, proposal)
             del proposal
             cheapest = held_out_moves.reductions(posterior, *choosers)
             if not self.price:
                 cheapest = cheapest[self.n_rejected :]  # the others were tried
             del choosers
-            least = int(self.finish is not None)  # streams have less time
-            least = max(int(LEAST_REDUCED * run.n_topics), 1) if self.price else least
+            least = max(int(LEAST_REDUCED * run.n_topics), 1) if self.price else 1
             n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit, least)
         if n_changes == 0:
             return None

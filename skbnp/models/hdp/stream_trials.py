@@ -6,7 +6,7 @@ others learn on, and held-out documents choose between them and those of the str
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -74,6 +74,10 @@ class Restart:
         begun.set_state(by_tables=False)
         begun.step_origin = begun.n_steps
         return cls(begun, learned.n_docs, PASSES * learned.n_docs)
+
+    def copy(self) -> "Restart":
+        """Return an independent copy, which a call changes."""
+        return replace(self, posterior=self.posterior.copy())
 
     def reduce(self, candidate: "Candidate", held_out: HeldOut, price: float) -> None:
         """End topics in place that bring less than their price; the others learn on."""
