@@ -1199,6 +1199,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             posterior.reservoir = reservoir = reservoir.begin_restart()
             n_samples = self._n_samples(posterior, reservoir.learned)
             restart = Restart.of(posterior, n_samples, self._plan.moves.births)
+            learned = learned[:0]  # they are among those kept
         restart = restart.copy()
         beside, is_reduced = restart.posterior, restart.is_reduced
         n_words = reservoir.counts.shape[1]

@@ -201,7 +201,7 @@ def test_a_stream_without_trials_starts_from_all_documents(moves, bars):
 def test_a_restart_is_due_again_when_the_stream_has_doubled(bars, monkeypatch):
     monkeypatch.setattr(Candidate, "is_better", lambda *arguments: False)
     hdp = HDP(4, random_state=0).partial_fit(bars.data[:200])
-    for begin, n_next in ((200, 250), (400, 800), (600, 800), (800, 1600)):
+    for begin, n_next in ((200, 600), (400, 600), (600, 1200)):
         hdp.partial_fit(bars.data[begin : begin + 200])
         assert hdp._posterior.reservoir.n_next == n_next
 

@@ -386,9 +386,10 @@ def test_a_restart_goes_on_where_terms_are_new():
     frame = pd.DataFrame(X.toarray(), columns=[f"w{n:03d}" for n in range(200)])
     hdp = learn(HDP(2, min_gain=0, random_state=0), frame[:260].iloc[:, :180], 20)
     assert hdp._posterior.restart is not None
-    learn(hdp, frame[260:], 340)
-    assert hdp._posterior.restart is None
-    assert hdp._posterior.reservoir.n_next > reservoir.FIRST_RESTART  # it has ended
+    learn(hdp, frame[260:280], 20)
+    beside = hdp._posterior.restart.posterior
+    assert beside.global_stats.topic_words.shape[0] == 200
+    learn(hdp, frame[280:], 320)
     assert hdp.components_.shape[1] == 200
     assert hdp.n_components_ > 2
 
