@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy as np
@@ -257,8 +257,19 @@ def _fingerprint_of(estimator: BaseEstimator, rows: Any, start: str) -> dict[str
 # Calls of `fit` and `partial_fit`: tasks of callbacks, trace and files.
 
 
-class FitTasks:
-    """Tasks of callbacks of scikit-learn in a call: the call itself and its passes.
+class FitAccount(TypedDict):
+    """What a file has of a fit that has not ended, beside the estimator so far."""
+
+    learner: dict  # not made again yet: it needs rows
+    last: float  # value of the criterion, and its change
+    change: float
+    has_ended: bool
+    goes_on: bool
+    has_converged: bool
+
+
+class FitSession:
+    """One call of `fit` or `partial_fit`: its tasks for callbacks, trace and files.
 
     Parameters
     ----------
@@ -272,7 +283,23 @@ class FitTasks:
         Passes, and starts, at most.
     method : {"fit", "partial_fit"}
         The name of the task that has these parts.
+    record : FitRecord or None
+        Checkpoint files of `fit`.
+    **given : object
+        What else the passes need, see the attributes.
+
+    Attributes
+    ----------
+    rows, executor, monitor : object
+        What is learned from, threads, and the trace.
+    goes_on : bool
+        Whether the fit begins from what the estimator has learned before.
     """
+
+    rows: Any
+    executor: Executor
+    monitor: Monitor
+    goes_on: bool = True
 
     def __init__(
         self,
@@ -282,10 +309,13 @@ class FitTasks:
         attributes: Callable[[], dict[str, Any]],
         n_tasks: int,
         method: str = "fit",
+        record: FitRecord | None = None,
+        **given: Any,
     ):
         """Begin the callback task of a call of `method`."""
         self._arguments = {"estimator": estimator, "X": X, "y": y}
-        self.attributes = attributes
+        self.attributes, self.record = attributes, record or FitRecord()
+        vars(self).update(given)
         self._tasks = [estimator._init_callback_context(method, max_subtasks=n_tasks)]
         self._tasks[0].call_on_fit_task_begin(**self._arguments)
 
@@ -309,36 +339,9 @@ class FitTasks:
             reconstruction_attributes=lambda: copy.deepcopy(self.attributes()),
         )
 
-
-class FitAccount(TypedDict):
-    """What a file has of a fit that has not ended, beside the estimator so far."""
-
-    learner: dict  # not made again yet: it needs rows
-    last: float  # value of the criterion, and its change
-    change: float
-    has_ended: bool
-    goes_on: bool
-    has_converged: bool
-
-
-@dataclass(frozen=True, eq=False)
-class FitSession:
-    """What the passes of a variational fit need, and what they report to.
-
-    Attributes
-    ----------
-    goes_on : bool
-        Whether the fit begins from what the estimator has learned before.
-    record : FitRecord
-        Its checkpoint files.
-    """
-
-    rows: Any
-    executor: Executor
-    monitor: Monitor
-    tasks: FitTasks
-    goes_on: bool = True
-    record: FitRecord = field(default_factory=FitRecord)
+    def save(self, n_passes: int, account: Callable[[], Account]) -> None:
+        """Write the files that are due, with the state of what learns."""
+        self.record.save(n_passes, self.attributes, account)
 
     def learn(
         self, learner: PassLearner, around: tuple[Any, ...], n_passes: int
@@ -348,8 +351,9 @@ class FitSession:
         `around` is what the learner has of rows and threads, which files do not have.
         """
 
-        def save(has_ended: bool, has_converged: bool) -> None:
-            """Write the fit after a pass."""
+        def end_pass(has_converged: bool) -> bool:
+            """End a pass, and write the fit; return whether learning ends."""
+            has_ended = self.end() or has_converged
 
             def account() -> FitAccount:
                 return {
@@ -361,13 +365,8 @@ class FitSession:
                     "has_converged": has_converged,
                 }
 
-            self.record.save(self.monitor.n_passes, self.tasks.attributes, account)
+            self.save(self.monitor.n_passes, account)
+            return has_ended
 
-        return learn(
-            learner,
-            self.monitor,
-            n_passes=n_passes,
-            begin_pass=self.tasks.begin_pass,
-            end_pass=self.tasks.end,
-            save=save,
-        )
+        given = learner, self.monitor, n_passes
+        return learn(*given, begin_pass=self.begin_pass, end_pass=end_pass)

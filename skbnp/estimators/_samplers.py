@@ -16,7 +16,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators import _base
-from skbnp.estimators._checkpoints import FitRecord, FitTasks, save_chunk
+from skbnp.estimators._checkpoints import FitRecord, FitSession, save_chunk
 from skbnp.estimators._known_topics import check_names
 from skbnp.estimators._saved import (
     check_history,
@@ -218,23 +218,21 @@ class Sampler(
 
         def end_sweep() -> bool:
             """End the pass of callbacks, and write the fit; return whether to stop."""
-            has_ended = tasks.end()
+            has_ended = session.end()
             if not has_ended:
-                record.save(
-                    monitor.n_sweeps,
-                    attributes,
-                    lambda: {"n_sweeps": n_sweeps, "goes_on": goes_on},
-                )
+                account = {"n_sweeps": n_sweeps, "goes_on": goes_on}
+                session.save(monitor.n_sweeps, lambda: account)
             return has_ended
 
-        tasks = FitTasks(self, X, y, attributes, n_sweeps + int(not resumed))
+        n_tasks = n_sweeps + int(not resumed)
+        session = FitSession(self, X, y, attributes, n_tasks, record=record)
         with shown(self.verbose):
             monitor.report(f"samples {self._describe(data)}")
             given = data, seed_entropy, burn_in, monitor
             if resumed and not chains:
                 chains.extend(self._chains_from(resumed, *given))
             elif not resumed:
-                with tasks.start():
+                with session.start():
                     starts = self._starts(data, seed_entropy, goes_on)
                     chains.extend(self._chains_from(starts, *given))
             try:
@@ -243,7 +241,7 @@ class Sampler(
                     n_sweeps - n_made,
                     executor,
                     monitor,
-                    begin_sweep=tasks.begin_pass,
+                    begin_sweep=session.begin_pass,
                     keep=keep,
                     end_sweep=end_sweep,
                 )
@@ -253,11 +251,11 @@ class Sampler(
                 if not goes_on:
                     fitted = self._numbered(fitted)
                 self._publish(fitted)
-                tasks.attributes = lambda: fitted
+                session.attributes = lambda: fitted
         record.end()
         self._warn_if_chains_disagree()
         self._warn_of_components()
-        tasks.end()
+        session.end()
         return self
 
     def _restored(self, data, account: Account, before: Any) -> list[Any]:
@@ -316,7 +314,7 @@ class Sampler(
             }
 
         try:
-            tasks = FitTasks(self, X, y, attributes, n_sweeps, "partial_fit")
+            session = FitSession(self, X, y, attributes, n_sweeps, "partial_fit")
             start = self._start(goes_on)
             chain = self._make_chain(data, seed_entropy, start, number, before=before)
             run_chains(
@@ -324,9 +322,9 @@ class Sampler(
                 n_sweeps,
                 executor,
                 monitor,
-                begin_sweep=tasks.begin_pass,
+                begin_sweep=session.begin_pass,
                 keep=lambda: None,
-                end_sweep=tasks.end,
+                end_sweep=session.end,
             )
         finally:
             if chain is not None and (monitor.n_sweeps > 0 or len(data) == 0):
@@ -334,7 +332,7 @@ class Sampler(
             elif not goes_on:
                 self._forget("n_features_in_", "feature_names_in_")
         save_chunk(self, n_iter)
-        tasks.end()
+        session.end()
         return self
 
     def _publish(self, attributes: dict[str, Any]) -> None:

@@ -20,7 +20,6 @@ from skbnp.estimators._checkpoints import (
     FitAccount,
     FitRecord,
     FitSession,
-    FitTasks,
     save_chunk,
 )
 from skbnp.estimators._known_topics import (
@@ -280,13 +279,14 @@ class VariationalEstimator(
 
         n_tasks = self.max_iter + self._n_further_passes(rows)
         n_tasks += int(self._needs_start(posterior))
-        tasks = FitTasks(self, X, y, fitted, n_tasks)
-        session = FitSession(rows, executor, monitor, tasks, goes_on, record)
+        given = {"rows": rows, "executor": executor, "monitor": monitor}
+        given |= {"goes_on": goes_on, "record": record}
+        session = FitSession(self, X, y, fitted, n_tasks, **given)
         try:
             with executor, shown(self.verbose):
                 monitor.report(f"learns from {self._describe(rows)}")
                 if self._needs_start(posterior):
-                    with tasks.start():
+                    with session.start():
                         self._find_start(posterior, rows, executor, monitor)
                 has_settled = self._learn_all(posterior, session)
                 converged = has_settled and not self._has_trials_left(posterior)
@@ -299,7 +299,7 @@ class VariationalEstimator(
         record.end()
         self._warn_if_not_converged(monitor)
         self._warn_of_components()
-        tasks.end()
+        session.end()
         return self
 
     def _partial_fit(self, X, y, further: Callable[[], None] | None = None, **given):
@@ -331,9 +331,9 @@ class VariationalEstimator(
 
         try:
             n_tasks = self._n_chunk_passes(rows)
-            tasks = FitTasks(self, X, y, fitted, n_tasks, "partial_fit")
+            given = {"rows": rows, "executor": executor, "monitor": monitor}
+            session = FitSession(self, X, y, fitted, n_tasks, "partial_fit", **given)
             with executor, shown(self.verbose):
-                session = FitSession(rows, executor, monitor, tasks)
                 self._learn_stream(posterior, session)
         except BaseException:
             if posterior.n_steps > n_steps:
@@ -345,7 +345,7 @@ class VariationalEstimator(
         if further is not None:
             further()
         save_chunk(self, n_iter + 1)
-        tasks.end()
+        session.end()
         return self
 
     def _monitor(self, model, history, tol: float = 0.0) -> Monitor:
@@ -468,10 +468,10 @@ class MinibatchMixin(ABC):
     """Mixin of estimators whose `partial_fit` makes one pass of minibatches."""
 
     def _learn_stream(self, posterior, session: FitSession) -> None:
-        session.tasks.begin_pass()
+        session.begin_pass()
         given = session.rows, session.executor, session.monitor
         self._learn_chunk(posterior, *given)
-        session.tasks.end()
+        session.end()
 
     @abstractmethod
     def _learn_chunk(self, posterior, rows, executor, monitor) -> None:

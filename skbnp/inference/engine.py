@@ -175,17 +175,15 @@ class StreamLearner(Learner[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
 def learn(
     learner: PassLearner,
     monitor: Monitor,
-    *,
     n_passes: int,
+    *,
     begin_pass: Callable[[], None] = lambda: None,
-    end_pass: Callable[[], bool] = lambda: False,
-    save: Callable[[bool, bool], None] = lambda has_ended, has_converged: None,
+    end_pass: Callable[[bool], bool] = lambda has_converged: has_converged,
 ) -> bool:
-    """Make `n_passes` passes, or fewer once the bound has converged.
+    """Make `n_passes` passes, or fewer; return whether the bound has converged.
 
-    `begin_pass` and `end_pass` are called around each pass; the latter may stop it.
-    `save` is called last, with whether learning ends before its time, and whether
-    because the bound has converged, which is returned.
+    `begin_pass` and `end_pass` are called around each pass, the latter with whether the
+    bound has converged; it returns whether learning ends.
     """
     for _ in range(n_passes):
         begin_pass()
@@ -196,9 +194,7 @@ def learn(
         converged = monitor.end_pass(
             value, is_exact_pass=is_exact_pass, has_ended=learner.has_ended
         )
-        has_ended = end_pass() or converged
-        save(has_ended, converged)
-        if has_ended:
+        if end_pass(converged):
             return converged
     return False
 
