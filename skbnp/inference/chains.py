@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor, RunTasks, commit, run_in_turn
-from skbnp.inference.monitor import Reporter
+from skbnp.inference.monitor import History, Reporter, started
 from skbnp.inference.posterior import Lineage, Log
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import MOST_IDS, Id, Sized, Steps
@@ -166,6 +166,7 @@ def rename(
     return names, next_id + n_new, log
 
 
+@dataclass(eq=False, repr=False)
 class ChainMonitor(Reporter):
     """Record of sweeps in the history of a fit, one entry for each chain.
 
@@ -177,12 +178,12 @@ class ChainMonitor(Reporter):
         Sweeps between messages; 0 for none.
     """
 
-    def __init__(self, history: dict[str, list], *, verbose: int = 0):
-        """Record in a history; show messages if `verbose`."""
-        super().__init__(verbose)
-        self.history = history
-        self.n_sweeps = 0
-        self._start = time.perf_counter() - (history["seconds"] or [0.0])[-1]
+    history: History
+    n_sweeps: int = 0
+
+    def __post_init__(self) -> None:
+        """Go on with the seconds of the trace."""
+        self._start = started(self.history)
 
     def record(self, chains: Sequence[Chain]) -> None:
         """Add an entry of the last sweep for each chain, in place."""

@@ -124,18 +124,15 @@ class Executor:
         """Whether arrays that a function writes to are those of this process."""
         return self.n_workers == 1 or self._pool is not None
 
-    def map(
-        self, function: Callable[[S], T], items: Iterable[S], ahead: int = AHEAD
-    ) -> Iterator[T]:
+    def map(self, function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
         """Yield `function(item)` for each item, in order, computed in parallel.
 
-        Threads have at most `ahead` items each that have not been yielded. If some take
-        longer than others, a larger `ahead` lets threads wait less.
+        Threads have at most `AHEAD` items each that have not been yielded.
         """
         if self.n_workers == 1:
             return map(function, items)
         if self._pool is not None:
-            return self._map_pool(self._pool, function, items, ahead * self.n_workers)
+            return self._map_pool(self._pool, function, items)
         kind = "generator" if self._is_lazy else "list"
         jobs = Parallel(n_jobs=self.n_jobs, return_as=kind)
         return iter(jobs(delayed(function)(item) for item in items))
@@ -183,13 +180,12 @@ class Executor:
         pool: ThreadPoolExecutor,
         function: Callable[[S], T],
         items: Iterable[S],
-        most: int,
     ) -> Iterator[T]:
         """Map on the pool, with this thread working on items not begun."""
         waiting: deque[tuple[Future[T], S]] = deque()
         try:
             for item in items:
-                if len(waiting) >= most:
+                if len(waiting) >= AHEAD * self.n_workers:
                     yield _first(waiting, function)
                 with commit():
                     waiting.append((pool.submit(function, item), item))

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from math import isfinite, nan
 from typing import Any
 
@@ -25,6 +26,11 @@ def new_history(criterion: str = "elbo") -> History:
     return {name: [] for name in names + moves}
 
 
+def started(history: History) -> float:
+    """Return the moment at which the seconds of a trace began."""
+    return time.perf_counter() - (history["seconds"] or [0.0])[-1]
+
+
 #: Entries of the history of a stream, at most: those of a year of calls each hour.
 MOST_ENTRIES = 10_000
 
@@ -41,6 +47,7 @@ def thin(history: History) -> None:
         values[: n // 2] = [values[i] for i in kept]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Reporter:
     """Messages of a fit, shown if it is verbose.
 
@@ -50,12 +57,8 @@ class Reporter:
         Passes between messages; 0 for none.
     """
 
-    verbose: int
-    _last_message: float  # seconds
-
-    def __init__(self, verbose: int = 0):
-        self.verbose = verbose
-        self._last_message = time.perf_counter()
+    verbose: int = 0
+    _last_message: float = field(default_factory=lambda: time.perf_counter())  # seconds
 
     def report(self, text: str) -> None:
         """Show a message about the progress of a fit."""
@@ -73,6 +76,7 @@ class Reporter:
 SILENT = Reporter()
 
 
+@dataclass(eq=False, repr=False)
 class Monitor(Reporter):
     """Record of updates in the history of a fit, and test of convergence.
 
@@ -82,7 +86,7 @@ class Monitor(Reporter):
         Trace to extend.
     tol : float
         Relative change of the bound between passes that ends the fit; so does a change
-        smaller than the attribute `least_change`.
+        smaller than `least_change`.
     verbose : int
         Passes between messages; 0 for none.
     criterion : str
@@ -94,38 +98,20 @@ class Monitor(Reporter):
     """
 
     history: History
-    criterion: str
-    parts_name: str
-    unit: str
-    tol: float
-    size: float | None
-    least_change: float
-    change: float
-    n_passes: int
-    last: float  # value of the criterion
-    _start: float  # seconds
+    tol: float = field(default=0.0, kw_only=True)
+    criterion: str = field(default="elbo", kw_only=True)
+    parts_name: str = field(default="topics", kw_only=True)
+    unit: str = field(default="token", kw_only=True)
+    size: float | None = field(default=None, kw_only=True)
+    least_change: float = 0.0
+    change: float = nan
+    n_passes: int = 0
+    last: float = nan  # value of the criterion
+    _start: float = field(init=False)  # seconds
 
-    def __init__(
-        self,
-        history: History,
-        *,
-        tol: float = 0.0,
-        verbose: int = 0,
-        criterion: str = "elbo",
-        parts_name: str = "topics",
-        unit: str = "token",
-        size: float | None = None,
-    ):
-        super().__init__(verbose)
-        self.size = size
-        self.history = history
-        self.criterion = criterion
-        self.parts_name, self.unit = parts_name, unit
-        self.tol, self.least_change = tol, 0.0
-        self.change = nan
-        self.n_passes = 0
-        self.last = nan
-        self._start = time.perf_counter() - (history["seconds"] or [0.0])[-1]
+    def __post_init__(self) -> None:
+        """Go on with the seconds of the trace."""
+        self._start = started(self.history)
 
     def record(self, posterior: Any) -> None:
         """Add an update of a posterior to the trace; its bound is not known yet."""
@@ -180,9 +166,9 @@ class Monitor(Reporter):
         return converged
 
 
-def discarding(criterion: str = "elbo", verbose: int = 0) -> Monitor:
+def discarding(criterion: str = "elbo") -> Monitor:
     """Return a monitor whose trace is discarded, for updates of a candidate."""
-    return Monitor(new_history(criterion), verbose=verbose, criterion=criterion)
+    return Monitor(new_history(criterion), criterion=criterion)
 
 
 @contextmanager

@@ -366,9 +366,7 @@ class _Runner(Executor):
     def __init__(self, run: Run):
         self._run = run
 
-    def map(
-        self, function: Callable[[S], T], items: Iterable[S], ahead: int = 0
-    ) -> Iterator[T]:
+    def map(self, function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
         """Yield `function(item)` for each item, in order."""
         return iter(self._run(function, items))
 
