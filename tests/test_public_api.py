@@ -104,12 +104,6 @@ def test_modules_are_imported_when_they_are_asked_for():
     subprocess.run([sys.executable, "-P", "-c", code], check=True)
 
 
-@pytest.mark.weekly
-@pytest.mark.parametrize("module", ["skbnp.saving", *PUBLIC_MODULES])
-def test_each_module_can_be_the_first(module):
-    subprocess.run([sys.executable, "-P", "-c", f"import {module}"], check=True)
-
-
 @pytest.mark.parametrize(
     "module", ["skbnp", "skbnp.callbacks", "skbnp.estimators", "skbnp.metrics"]
 )

@@ -26,12 +26,9 @@ BACK = Lineage(2, "revive", (0,), (1,))
     "record",
     [
         Lineage(2, "reattach", (1, 0), (1, 0)),
-        Lineage(2, "merge", (0, 1), (0,)),
-        Lineage(2, "exchange", (0,), (1,)),
         Lineage(2, "birth", (), (1,)),
         Lineage(2, "revive", (0,), (2,)),
         Lineage(2, "init", (), (2,)),
-        Lineage(0, "birth", (), (2,)),
     ],
 )
 def test_a_log_that_uses_an_ended_id_cannot_be_replayed(record):

@@ -83,18 +83,6 @@ def same(one, other):
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("n_workers", [1, 2, 3, 7])
-def test_bits_do_not_depend_on_workers(n_workers, n_threads):
-    shards = shards_on(ScriptedPool(n_workers, n_threads=n_threads))
-    assert shards.n_rows.tolist() == [4, 7, 1, 5]
-    # Blocks keep their numbers, and shards count those that have rows.
-    local = wanted()
-    result = conversation(shards)
-    assert [one[1:] for one in result[1]] == [one[1:] for one in local[1]]
-    assert same(result[::3] + result[2::3], local[::3] + local[2::3])
-
-
 def without_numbers(result):
     return [
         [one[1:] for one in part] if isinstance(part, list) else part for part in result

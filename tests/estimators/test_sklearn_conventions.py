@@ -262,20 +262,6 @@ def test_sparse_output_has_the_shares_of_topics_with_tokens(estimator, dtype, te
     np.testing.assert_allclose(result[-1], dense[-1], rtol=1e-6)
 
 
-@each
-@pytest.mark.parametrize("n_components", [1, 4, 11])
-def test_output_names_follow_the_number_of_components(estimator, n_components, text):
-    X = reader(estimator).fit_transform(text)
-    estimator = fresh(estimator, n_components=n_components).fit(X)
-    prefix = type(estimator).__name__.lower()
-    numbers = estimator.component_ids_
-    if is_tree(estimator) and not hasattr(estimator, "epochs_"):
-        numbers = range(estimator.n_components_)
-    expected = [f"{prefix}{k}" for k in numbers]
-    assert list(estimator.get_feature_names_out()) == expected
-    assert estimator.transform(X).shape[1] == len(expected)
-
-
 @pytest.mark.parametrize("kind", map(type, OF_EACH_CLASS.values()))
 def test_outputs_of_all_classes_are_made_by_scikit_learn(kind):
     for name in ("set_output", "_repr_html_", "get_metadata_routing"):

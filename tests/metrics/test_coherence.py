@@ -9,7 +9,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from skbnp import HDP, HierarchicalComponentAnalysis, StickBreakingHDP
+from skbnp import HDP, StickBreakingHDP
 from skbnp.datasets import make_hdp
 from skbnp.metrics import topic_coherence, topic_diversity, topic_exclusivity
 from skbnp.models.hdp_sticks import BoundMerges
@@ -135,13 +135,6 @@ def test_what_cannot_be_measured_is_named(given, error, says):
     call = {"topics": np.eye(2), "X": np.eye(2)} | given
     with pytest.raises(error, match=says):
         topic_coherence(**call)
-
-
-def test_components_with_signs_are_no_topics():
-    X = np.random.default_rng(0).normal(size=(60, 5))
-    analysis = HierarchicalComponentAnalysis(random_state=0, max_iter=3).fit(X)
-    with pytest.raises(TypeError, match="have signs"):
-        topic_coherence(analysis, np.abs(X))
 
 
 TOKENS = [["sun", "rain"], ["rain", "sun"], ["oil", "coal"], ["coal", "oil"]]
