@@ -20,6 +20,7 @@ from sklearn.utils import estimator_checks, get_tags
 from checks.estimators import (
     FEW,
     FIRST,
+    LEARNING,
     OTHER_ORDER,
     every_estimator,
     every_kind,
@@ -277,9 +278,10 @@ def test_outputs_of_all_classes_are_made_by_scikit_learn(kind):
 def test_requests_for_metadata_are_those_of_parameters(estimator):
     """`sample_weight`, `epochs` and `groups` of what has them, `repeats` of scores."""
     requests = clone(estimator).get_metadata_routing()
-    given = {"epochs", "groups"} & signature(estimator.fit).parameters.keys()
+    for method in LEARNING:
+        parameters = signature(getattr(estimator, method)).parameters
+        wanted = {"sample_weight", "epochs", "groups"} & parameters.keys()
+        assert set(getattr(requests, method).requests) == wanted
+        assert "sample_weight" in wanted
     has_repeats = "repeats" in signature(estimator.score).parameters
-    wanted = {"sample_weight"} | given
-    assert set(requests.fit.requests) == wanted
-    assert set(requests.partial_fit.requests) == wanted
     assert ("repeats" in requests.score.requests) == has_repeats
