@@ -86,19 +86,6 @@ def test_best_of_all_partitions_is_found(shape):
     assert adjusted_rand_score(result.labels, labels) == 1.0
 
 
-def test_planted_groups_are_found(seed):
-    tokens, labels = planted(np.random.default_rng(seed))
-    result = group_topics(counts_of(tokens))
-    assert result.is_worth_it
-    assert adjusted_rand_score(result.labels, labels) >= 0.95
-
-
-def test_independent_topics_are_not_worth_groups(seed):
-    assert not group_topics(
-        counts_of(independent(np.random.default_rng(seed)))
-    ).is_worth_it
-
-
 def test_moves_raise_the_evidence_by_what_they_say(seed):
     rng = np.random.default_rng(seed)
     tokens, _ = planted(rng, 3, 3, 60)

@@ -60,34 +60,12 @@ def test_the_heavier_topic_goes_on_and_the_first_of_equals():
     assert [3, 2] in pairs
 
 
-def test_known_topics_stay_apart_and_go_on():
-    counts = table(30, 15, 2)
-    is_known = np.arange(30) >= 27
-    counts[27:] *= 1e-3  # the lightest
-    path = merge_path(counts, is_known)
-    assert len(path.pairs) == 27
-    assert not set(path.pairs[:, 0]) & {27, 28, 29}
-
-
 @pytest.mark.parametrize("n_topics", [1, 25])
 def test_topics_without_tokens_merge_at_no_loss(n_topics):
     counts = np.zeros((n_topics, 4))
     path = merge_path(counts, none_of(counts))
     assert len(path.pairs) == n_topics - 1
     assert not path.losses.any()
-
-
-def test_more_known_topics_than_groups_stay_all():
-    counts = table(30, 15, 3)
-    path = merge_path(counts, np.arange(30) < 24)
-    assert len(path.pairs) == 6
-
-
-def test_losses_are_differences_of_evidence():
-    counts = table(20, 50, 4)
-    expected = [slow.loss(counts[0], other) for other in counts[1:]]
-    losses = Counts(counts).losses(counts[0], np.arange(1, 20))
-    assert_allclose(losses, expected, atol=1e-8)
 
 
 def test_counts_that_were_added_and_subtracted_leave_no_negative_ones():
