@@ -30,7 +30,7 @@ SLOW = (
     "skbnp.estimators._nested_hdp",
     "skbnp.estimators._stick_breaking_hdp",
     "skbnp.inspection._over_time",
-    "skbnp.inspection._path",
+    "skbnp.inspection._groups",
     "skbnp.inspection._compared",
 )
 PUBLIC_MODULES = [

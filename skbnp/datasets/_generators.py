@@ -225,9 +225,9 @@ def make_hdp(
 
     Notes
     -----
-    With K topics drawn so far, ``(pi_j1, ..., pi_jK, rest)`` has the distribution
+    With K topics drawn so far, ``(pi_j1, ..., pi_jK, remainder)`` has the distribution
     Dirichlet(alpha beta_1, ..., alpha beta_K, alpha (1 - sum beta_k)). Tokens that
-    fall into the rest break the next stick, and their share of it is again Beta
+    fall into the remainder break the next stick, and their share of it is again Beta
     distributed. Once all topics are known, `doc_topic_distr` is drawn given the
     counts, from Dirichlet(alpha beta_k + n_jk), which gives counts and proportions
     their joint distribution under the model.
@@ -312,7 +312,7 @@ def make_tree(
         ``len(branching) + 1`` levels (L); without any it is a single topic.
     level_prior : float or sequence of float, default=4.0
         Dirichlet parameter of the proportions of levels (alpha), > 0: one for every
-        level or one for each, the root first. Larger values make documents more alike.
+        level or one for each, the root first. Larger values make documents similar.
     topic_word_prior : float, default=0.05
         Dirichlet parameter of the topics (eta), > 0; larger values spread each topic
         over more words.
@@ -585,7 +585,7 @@ class _Topics:
         self.corpus_concentration = corpus_concentration
         self.n_components = n_components
         self.weights: list[float] = []
-        self.rest = 1.0
+        self.remaining = 1.0
         self.distrs: list[np.ndarray] = []
         self.cumulated: list[np.ndarray] = []
 
@@ -596,14 +596,14 @@ class _Topics:
                 share = rng.beta(1.0, self.corpus_concentration)
             else:
                 share = 1 / (self.n_components - len(self.weights))
-            self.weights.append(self.rest * share)
-            self.rest *= 1 - share
+            self.weights.append(self.remaining * share)
+            self.remaining *= 1 - share
             self.distrs.append(_draw_dirichlet(rng, self.word_prior))
             self.cumulated.append(np.cumsum(self.distrs[-1]))
 
     def prior(self, doc_concentration: float) -> np.ndarray:
-        """Return the Dirichlet parameter of a document: the topics, then the rest."""
-        return doc_concentration * np.array([*self.weights, self.rest])
+        """Return the Dirichlet parameter of a document, that of the remainder last."""
+        return doc_concentration * np.array([*self.weights, self.remaining])
 
 
 def _draw_topic_counts(
@@ -613,7 +613,7 @@ def _draw_topic_counts(
     prior = topics.prior(doc_concentration)
     *counts, left = rng.multinomial(n_tokens, _draw_dirichlet(rng, prior))
     while left:
-        # The tokens in the rest: break its stick, and the document's part of it.
+        # Tokens in the remainder: break its stick, and the document's part of it.
         topics.grow(rng)
         new = rng.binomial(
             left, _draw_dirichlet(rng, topics.prior(doc_concentration)[-2:])[0]
@@ -684,7 +684,7 @@ def make_dependent_trees(
         Of rows around their direction (beta), >= 0; larger values bring them closer.
     prior_concentration : float, default=100.0
         Of directions around their parents and their past (kappa_0), >= 0; larger values
-        make children more alike their parents, and epochs more alike.
+        bring children nearer to their parents, and epochs to each other.
     parent_weight, past_weight : float, default=1.0 and 3.0
         Shares of the parent (k_1) and of the past (k_2) in the former, >= 0. With
         k_2 = 1 a third of the directions are nearer to the past of another node than to

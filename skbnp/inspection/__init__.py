@@ -12,7 +12,13 @@ from skbnp.inspection._compared import (
 )
 from skbnp.inspection._exchange import to_anndata, to_arviz, to_lda, to_pyldavis
 from skbnp.inspection._groups import TopicGroups as TopicGroups
-from skbnp.inspection._groups import TopicGroupsDisplay, topic_groups
+from skbnp.inspection._groups import (
+    TopicGroupsDisplay,
+    TopicPath,
+    TopicPathDisplay,
+    topic_groups,
+    topic_path,
+)
 from skbnp.inspection._history import (
     ComponentsPosteriorDisplay,
     HistoryDisplay,
@@ -24,7 +30,6 @@ from skbnp.inspection._over_time import (
     emerging_topics,
     topics_over_time,
 )
-from skbnp.inspection._path import TopicPath, TopicPathDisplay, topic_path
 from skbnp.inspection._report import report
 from skbnp.inspection._shares import TopicShares, TopicSharesDisplay, topic_shares
 from skbnp.inspection._summary import summary

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +21,7 @@ from skbnp.utils.arrays import evenly_spaced, members, row_parts, rows_of
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.matching import cosines, matched, unit_rows
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
-from skbnp.utils.typing import Array, Flags, Ints
+from skbnp.utils.typing import Array, DataFrame, Flags, Ints
 from skbnp.utils.validation import (
     CONFIDENCE,
     POSITIVE,
@@ -34,9 +34,6 @@ from skbnp.utils.validation import (
     validate_params,
 )
 from skbnp.utils.warnings import warn_caller
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 #: By how much a topic must raise the cosine of a sum to be a part of it.
 LEAST_RISE = 0.02
@@ -76,7 +73,7 @@ class Alignment:
     numbers_a: Ints
     numbers_b: Ints
 
-    def to_frame(self) -> "DataFrame":
+    def to_frame(self) -> DataFrame:
         """Return a table of all topics of both fits, by their numbers.
 
         Returns
@@ -305,7 +302,7 @@ class Matches:
         ]
         return f"Matches({', '.join(counts)})"
 
-    def to_frame(self) -> "DataFrame":
+    def to_frame(self) -> DataFrame:
         """Return a table of the topics.
 
         Returns
@@ -366,7 +363,7 @@ def match_components(
     reference : DataFrame, fitted topic model, or array-like of shape (n_references, \
             n_features)
         The catalogue. A frame may have topics as rows or as columns, as catalogues of
-        signatures do, if the model knows the names of its features; otherwise they are
+        signatures do, if the features of the model have names; otherwise they are
         rows. Features that one of both lacks have probability zero there.
     X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
             default=None
@@ -477,7 +474,7 @@ def _catalogue(estimator, reference) -> tuple[Array, list[str]]:
         if values.shape[1] != n_features:
             raise ValueError(
                 f"reference must have {n_features} features, got {values.shape[1]}: "
-                "pass a DataFrame, and a model that knows the names of its features."
+                "pass a DataFrame, and a model whose features have names."
             )
         numbers = read.topic_numbers(reference, len(values))
         return read.normalised_rows(values, 0.0), [str(of) for of in numbers]
@@ -541,7 +538,7 @@ def _best_pair(similar, references) -> tuple[int, ...]:
 def _combined(similar, references, parts) -> tuple[float, list[float]]:
     """Cosine of a topic to the best mixture of some references, and their shares."""
     some = unit_rows(references[list(parts)])
-    # Of a basis of these the topic is known by its cosines.
+    # In a basis of these, cosines give the coordinates of the topic.
     root = np.linalg.cholesky(some @ some.T + 1e-12 * np.eye(len(some)))
     weights, _ = nnls(root.T, np.linalg.solve(root, similar[list(parts)]))
     mixture = weights @ some
@@ -649,8 +646,10 @@ def draws_of(models: Sequence[Any], *, by_sample: bool) -> Draws:
             values = spread(values, terms, n_features)
             parts.append((values, weights, prior, flags, number))
             owners.append(owner)
-    joined = map(np.concatenate, zip(*parts, strict=True))
-    return Draws(*joined, owners=owners, columns=columns)
+    values, weights, prior, flags, number = (
+        np.concatenate(arrays) for arrays in zip(*parts, strict=True)
+    )
+    return Draws(values, weights, prior, flags, number, owners, columns)
 
 
 def _topics_of_fit(estimator: Any) -> tuple[Array, Array, Array, bool]:
@@ -812,7 +811,7 @@ class Consensus(read.GivenTopics):
         n_draws = getattr(self, "n_draws_", None)
         return f"Consensus(n_components={self.n_components_}, n_draws={n_draws})"
 
-    def to_frame(self, n_terms: int = 10) -> "DataFrame":
+    def to_frame(self, n_terms: int = 10) -> DataFrame:
         """Return a table of the topics.
 
         Parameters
@@ -907,7 +906,7 @@ def consensus_components(
     -----
     UserWarning
         If no topic recurs, or if those that do not have more than a tenth of the shares
-        of documents: intervals then say too little.
+        of documents: intervals are then too narrow.
 
     See Also
     --------
@@ -926,14 +925,14 @@ def consensus_components(
     Dirichlet distributions, whose parameters are counts plus prior of a sample, or
     `components_` of other models. Shares of a document are drawn given these topics, by
     Gibbs sampling under the prior of each draw. Given probabilities and directions have
-    no such distribution: intervals are those over fits. Variational fits that start
-    alike are less spread than a posterior; samples of documents, as :func:`stability`
-    draws them, make up for it. Chains must have settled: intervals of chains that hold
-    a topic in parts are too narrow. One chain cannot tell topics that go slowly from
-    those that recur: use several.
+    no such distribution: intervals are those over fits. Variational fits with similar
+    starts are less spread than a posterior; samples of documents, as :func:`stability`
+    draws them, make up for it. Chains must have converged: intervals of chains that
+    have a topic in parts are too narrow. In one chain topics that end slowly seem to
+    recur: use several.
 
-    Of corpora with their stop words, topics may be alike to `merge_similarity` by those
-    alone: leave them out, or raise it.
+    Of corpora with their stop words, topics may have a cosine of `merge_similarity` by
+    those alone: leave them out, or raise it.
 
     References
     ----------
@@ -1054,7 +1053,7 @@ def _means(distr: Array, topic: Ints) -> Array:
 
 
 def match_all(distr: Array, draws: Sequence[Ints], least: float) -> Ints:
-    """Number topics of all draws, given the rows of each, matched ones alike."""
+    """Number topics of all draws, given the rows of each; matched ones share one."""
     means, topic = distr[draws[0]], np.full(len(distr), -1)
     for _ in range(ROUNDS):
         before = topic.copy()
@@ -1174,7 +1173,7 @@ class Stability:
     Parameters
     ----------
     consensus : Consensus
-        Topics that recur, with how often and how alike; its `to_frame` lists them.
+        Topics that recur, with recurrence and similarity; its `to_frame` lists them.
     n_components : ndarray of int of shape (n_fits,)
         Topics in use of each fit.
     agreement : ndarray of shape (n_fits, n_fits)
@@ -1223,8 +1222,8 @@ def stability(
         Fits, 2 or more.
     resampling : {"subsample", "bootstrap"} or None, default="subsample"
         Documents of each fit: 80 % of `X`, as many as `X` has, drawn with replacement,
-        or `X` itself. Topics that recur in samples do not rest on a few documents; None
-        compares seeds alone.
+        or `X` itself. Topics that recur in samples do not depend on a few documents.
+        None compares seeds alone.
     min_recurrence : float, default=0.5
         Topics that a smaller share of the fits has are left out of `consensus`.
     min_similarity, merge_similarity : float, default=0.7, 0.9

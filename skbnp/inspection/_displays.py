@@ -1,23 +1,20 @@
 """What all figures by matplotlib have in common."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skbnp.utils.lazy import import_optional
+from skbnp.utils.typing import Axes, Figure
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-#: Of Okabe and Ito: told apart by every kind of eye.
+#: Of Okabe and Ito: different for every kind of colour vision.
 COLOURS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
 BLUE, VERMILION = COLOURS[:2]
 GREY = "#666666"
 #: Inches around all, and across, where the figure is ours; points of letters.
 MARGIN, MAX_WIDTH, FONT = 0.25, 10.0, 9.0
-#: Letters of a name in a figure.
-LONGEST_NAME = 18
+#: Letters of a name in a figure; points of a line that are drawn as dots too.
+LONGEST_NAME, FEW_POINTS = 18, 40
 
 
 def shortened(text, most=LONGEST_NAME):
@@ -28,8 +25,8 @@ def shortened(text, most=LONGEST_NAME):
 class Display:
     """Axes that a figure is drawn in, what stands around them, and texts in them."""
 
-    ax_: "Axes"
-    figure_: "Figure"
+    ax_: Axes
+    figure_: Figure
 
     def _begin(self, ax, **style) -> Any:
         """Take axes, or make a figure, if there is matplotlib; return the axes."""
@@ -80,11 +77,12 @@ class Display:
         axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
 
     @staticmethod
-    def _line_style(given, **defaults):
+    def _line_style(given, n_points, **defaults):
         """Replace the style of a line by what users give, by any of its names."""
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
 
+        defaults = {"marker": "o" * (n_points < FEW_POINTS), "markersize": 4} | defaults
         return defaults | normalize_kwargs(given, Line2D)
 
     @staticmethod

@@ -311,7 +311,7 @@ def to_arviz(estimator: BaseEstimator) -> Any:
     Notes
     -----
     Topics have no order that chains agree on, so their own weights are left out:
-    :func:`consensus_components` says which topics recur.
+    :func:`consensus_components` lists the topics that recur.
     """
     posterior, statistics = chain_arrays(estimator)
     groups = {"posterior": posterior, "sample_stats": statistics}

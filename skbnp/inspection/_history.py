@@ -159,16 +159,15 @@ class HistoryDisplay(Display):
         ax, self.twin_ax_ = self._begin(ax, layout="constrained"), own
         at, bound = np.asarray(getattr(self, x)), np.asarray(self.bound)
         chains = self._chains()
-        known = [rows[np.isfinite(bound[rows])] for rows in chains]
-        marker = "o" * (len(known[0]) < FEW)
-        style = self._line_style(kwargs, marker=marker, markersize=4)
+        finite = [rows[np.isfinite(bound[rows])] for rows in chains]
+        style = self._line_style(kwargs, len(finite[0]))
         if own is None:
             style = {"color": BLUE} | style
-        (self.line_,) = ax.plot(at[known[0]], bound[known[0]], **style)
+        (self.line_,) = ax.plot(at[finite[0]], bound[finite[0]], **style)
         color, label = self.line_.get_color(), self.line_.get_label()
         colors = shades(color, len(chains))
         self.lines_ = [self.line_]
-        for rows, shade in zip(known[1:], colors[1:], strict=True):
+        for rows, shade in zip(finite[1:], colors[1:], strict=True):
             style |= {"color": shade, "label": "_another chain", "zorder": 1.9}
             self.lines_ += ax.plot(at[rows], bound[rows], **style)
         self._finish(ax, ylabel=self.label)
@@ -176,7 +175,7 @@ class HistoryDisplay(Display):
         if own is not None:
             color_of_n, style = color, {"label": label}
             self._finish(own)
-        elif not any(map(len, known)):
+        elif not any(map(len, finite)):
             # A stream has no bound: the number of topics has the axes for itself.
             self.twin_ax_ = ax
         else:
@@ -236,8 +235,6 @@ MOST_BARS, MOST_BINS = 30, 25
 MOST_ROWS = 8
 #: The horizontal axis is at least this wide, so that one bar is a bar.
 LEAST_SPAN = 6.0
-#: Points of a line that are drawn as dots too.
-FEW = 40
 
 #: Least share of tokens beside which a label stands; its height in sizes of type.
 ROOM, LINE = 0.02, 1.15
@@ -393,7 +390,7 @@ class TopicTraceDisplay(Display):
     two largest, and so on, up to 1: five topics of one size give lines at 0.2, 0.4,
     0.6, 0.8 and 1. On the right stand the numbers and terms of the topics of the last
     sample, in their bands, where there is room. A split opens a gap between two lines,
-    a merge closes one. The lines speak of sizes: the k-th largest topic of one sample
+    a merge closes one. Lines are ordered by size: the k-th largest topic of one sample
     need not be that of the next. Only the first 20 lines are drawn; what is above the
     last one is the share of all
     other topics. This is Figure 4(b) of [1]_.
@@ -405,7 +402,7 @@ class TopicTraceDisplay(Display):
     shares : list of array-like of float
         For each of them the shares of the topics, largest first.
     chain : int, default=None
-        What to say of the chain; `None` says nothing.
+        Number of the chain, for the label; `None` leaves it out.
     unit : str, default="tokens"
         What the shares are of.
     labels : list of str, default=None
@@ -470,7 +467,7 @@ class TopicTraceDisplay(Display):
             As in :func:`top_terms`.
         chain : int, default=None
             The chain to draw. `None` takes that of the sample with the highest log
-            joint, of which `components_` and the other attributes speak.
+            joint, to which `components_` and the other attributes belong.
         n_terms : int, default=3
             Terms of each topic.
         ax : matplotlib Axes, default=None
@@ -525,7 +522,7 @@ class TopicTraceDisplay(Display):
         ax = self._begin(ax, layout="constrained")
         limits = cumulative(self.shares, n_components)
         style = {"color": BLUE, "linewidth": 0.8, "markersize": 2.5, "clip_on": False}
-        style = self._line_style(kwargs, marker="o" * (len(limits) < FEW), **style)
+        style = self._line_style(kwargs, len(limits), **style)
         self.lines_ = ax.plot(self.step, limits, **style)
         ax.set_ylim(0.0, 1.0)
         self._number_topics(limits[-1])

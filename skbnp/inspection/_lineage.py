@@ -142,7 +142,7 @@ def connectors(lanes, row, last_step, shift):
 
 
 def history_of(estimator):
-    """Return the log of topics, the step of those shown, and their chain."""
+    """Return the log of topics, the step of those drawn, and their chain."""
     model, lineage = read.fitted_model(estimator), read.fitted(estimator, "lineage_")
     best = best_sample(model)
     if best is None:
@@ -504,7 +504,7 @@ class LineageDisplay(Display):
                 kinds["birth"] = hollow | {"marker": "o", "color": BLUE}
                 ax.plot(x[0], y, zorder=2.3, **kinds["birth"])
             if not lives and not rows.keys() & lane.target:
-                kind = "merge, not shown" if lane.target else "end"
+                kind = "merge, not drawn" if lane.target else "end"
                 kinds[kind] = hollow | {"marker": "D" if lane.target else "X"}
                 kinds[kind]["color"] = GREY
                 ax.plot(x[1], y, zorder=2.3, **kinds[kind])

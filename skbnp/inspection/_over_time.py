@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,12 +17,8 @@ from skbnp.utils import fitted as read
 from skbnp.utils.arrays import largest, members
 from skbnp.utils.labels import check_after, check_labels, warn_if_few_rows
 from skbnp.utils.lazy import import_pandas
-from skbnp.utils.typing import Array
+from skbnp.utils.typing import Array, Axes, DataFrame
 from skbnp.utils.validation import POSITIVE, UNIT, at_least, row_totals, validate_params
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 #: Columns of topics that begin late.
 COLUMNS = "epoch", "topic", "parent", "share", "terms"
@@ -66,7 +62,7 @@ def topics_over_time(
     feature_names: ArrayLike | None = None,
     *,
     n_terms: int = 5,
-) -> "DataFrame":
+) -> DataFrame:
     """List the share of each topic in each epoch.
 
     Parameters
@@ -154,7 +150,7 @@ def _epochs_of_trees(estimator, feature_names, n_terms):
     first = next(iter(epochs.values()))
     names = read.column_names(estimator, first.components.shape[1], feature_names)
     parts, before = [], None
-    known: set[int] = set()
+    earlier: set[int] = set()
     for label, record in epochs.items():
         ids = record.component_ids
         total = max(float(record.masses.sum()), 1e-300)
@@ -173,13 +169,13 @@ def _epochs_of_trees(estimator, feature_names, n_terms):
                 "n_samples": record.masses,
                 "share": record.masses / total,
                 "share_below": record.tree.weight,
-                "is_new": [node not in known for node in ids.tolist()],
+                "is_new": [node not in earlier for node in ids.tolist()],
                 "cosine": cosines,
                 "terms": terms_of(record.components, names, n_terms),
             }
         )
         parts.append(part)
-        known |= set(ids.tolist())
+        earlier |= set(ids.tolist())
         before = record
     return pd.concat(parts, ignore_index=True)
 
@@ -261,7 +257,7 @@ def emerging_topics(
     n_documents: int = 5,
     min_samples: float = 1.0,
     since: int | None = None,
-) -> "DataFrame":
+) -> DataFrame:
     """List the topics that begin in later epochs, with their first documents.
 
     Parameters
@@ -368,13 +364,13 @@ def _changes_of_stream(estimator, feature_names, n_terms, since):
     changes = model._changes(since)
     names = read.column_names(estimator, model.n_features_in_, feature_names)
     given = getattr(model, "topic_names_", {})
-    rows = []
+    rows: list[list[Any]] = []
     for one in changes:
         terms = names[one.leading(n_terms)].tolist()
-        found = one.begin, one.kind, one.topic, one.n_documents
-        found += one.n_documents / one.n_kept, one.gain, one.error, one.p_value
+        rows.append([one.begin, one.kind, one.topic, one.n_documents])
+        rows[-1] += [one.n_documents / one.n_kept, one.gain, one.error, one.p_value]
         line = one.line(terms, given.get(one.topic))
-        rows.append((*found, one.nearest, one.cosine, terms, [], line))
+        rows[-1] += [one.nearest, one.cosine, terms, [], line]
     return import_pandas().DataFrame(rows, columns=CHANGES.split())
 
 
@@ -603,7 +599,8 @@ class EpochTreeDisplay(Display):
             Lines at most, 2 or more. The topic that is least in all epochs counts as
             the topic above, until there are so few.
         min_share : float, default=0.0
-            Least share that a topic has in some epoch; others count as those above.
+            Least share that a topic has in some epoch; smaller topics count as those
+            above.
 
         Returns
         -------
@@ -696,7 +693,7 @@ class EpochTreeDisplay(Display):
         self._legend(handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), **style)
 
     @validate_params({"topic": [Integral]})
-    def plot_topic(self, topic, ax=None) -> "Axes":
+    def plot_topic(self, topic, ax=None) -> Axes:
         """Draw the share of a topic over epochs, with its terms in each.
 
         Parameters

@@ -108,7 +108,7 @@ def bar(share: float, low: float, high: float, most: float) -> str:
 
 #: Letters of a document, and of a value, that are written.
 EXCERPT = 240
-#: Lines below headings and the like, which say nothing on a page.
+#: Lines below headings and the like, which excerpts leave out.
 RULES = re.compile(r"([-=~_*#.^+])\1{4,}")
 CONFIDENCE = 0.9
 
@@ -298,7 +298,8 @@ class _Page(Account):
         most = np.fmax(mean, high)[self.listed].max()
         text += f"; of a {self.row} {mean[k]:.2%}, {CONFIDENCE:.0%} interval "
         text += f"{low[k]:.2%} – {high[k]:.2%}"
-        return paragraph(text) + bar(mean[k], *np.nan_to_num([low[k], high[k]]), most)
+        begin, end = np.nan_to_num([low[k], high[k]]).tolist()
+        return paragraph(text) + bar(mean[k], begin, end, most)
 
     def _terms(self, k, n_terms) -> str:
         """Return the terms of topic k as HTML."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,7 +36,7 @@ from skbnp.utils.arrays import evenly_spaced, largest, members, row_parts, rows_
 from skbnp.utils.labels import RowLabels, check_labels
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.matching import best_disjoint, cosines
-from skbnp.utils.typing import Array, Flags, Ints
+from skbnp.utils.typing import Array, DataFrame, Flags, Ints
 from skbnp.utils.validation import (
     CONFIDENCE,
     POSITIVE,
@@ -48,9 +48,6 @@ from skbnp.utils.validation import (
     validate_params,
 )
 from skbnp.utils.warnings import warn_caller
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 #: Kept samples of a chain that are used, evenly spaced, at most.
 SAMPLES = 20
@@ -106,7 +103,12 @@ def _sample_uses(
     """Yield tokens of the topics of samples that are most similar to joined ones."""
     components, n = model.components_, onto.shape[1]
     topics = onto.T @ (components - components.min(axis=1, keepdims=True))
-    for values, depth, prior, uses in _samples(model, counts, infer):
+    # Of each sample words of topics, their depth or None, and tokens, or their prior.
+    samples = model._sample_uses(counts, SAMPLES)
+    if infer is not None:
+        samples = map(topics_of_sample, evenly_spaced(model.samples_, SAMPLES))
+        samples = ((values, None, prior) for values, _, prior in samples)
+    for values, depth, uses in samples:
         similar = cosines(topics, np.asarray(read.in_memory(values), np.float64))
         if depth is not None:
             similar[model.tree_.depth[:, None] != depth] = 0.0
@@ -115,21 +117,9 @@ def _sample_uses(
         best[is_other] = n + np.arange(is_other.sum())
         sums = members(best, n + is_other.sum())
         if infer is not None:
-            uses = infer(read.normalised_rows(sums @ values, 0.0), sums @ prior)
-            yield uses[:, :n]
+            yield infer(read.normalised_rows(sums @ values, 0.0), sums @ uses)[:, :n]
         else:
             yield (sp.csr_array(uses) @ sums.T[:, :n]).toarray()
-
-
-def _samples(model: Any, counts: sp.csr_array, infer: Any) -> Iterator[tuple]:
-    """Yield words of topics, their depth or None, prior or tokens of documents."""
-    if infer is None:
-        for values, depth, uses in model._sample_uses(counts, SAMPLES):
-            yield values, depth, None, uses
-        return
-    for sample in evenly_spaced(model.samples_, SAMPLES):
-        values, _, prior = topics_of_sample(sample)
-        yield values, None, prior, None
 
 
 def _by_group(distr: Array, prior: Array, counts: sp.csr_array, parts: Ints) -> Array:
@@ -261,7 +251,7 @@ def evidence_of_one(
     for begin in range(0, words.shape[0], DOCS):
         X = words[begin : begin + DOCS]
         shares = prior + uses[begin : begin + DOCS]
-        # Tokens of each topic, of all others that `pairs` does not name too.
+        # Shares of tokens among all topics, also those that are in no pair.
         norm = 1.0 / np.maximum(mix(shares, by_word, X), 1e-300)
         q = shares[rows_of(X.indptr)][:, used] * by_word[X.indices][:, used]
         q *= norm[:, None]
@@ -405,7 +395,7 @@ class TopicShares:
     def __str__(self) -> str:
         return self.to_text()
 
-    def to_frame(self) -> "DataFrame":
+    def to_frame(self) -> DataFrame:
         """List the shares.
 
         Returns
@@ -435,7 +425,7 @@ class TopicShares:
             }
         )
 
-    def slopes_to_frame(self) -> "DataFrame":
+    def slopes_to_frame(self) -> DataFrame:
         """List the slopes.
 
         Returns
@@ -537,7 +527,9 @@ class TopicShares:
             draws=draws,
             freedom=freedom,
             measure=kinds[2] if self.measure == kinds[0] else self.measure,
-            **dict.fromkeys(("slope", "slope_low", "slope_high")),
+            slope=None,
+            slope_low=None,
+            slope_high=None,
         )
 
     def _place(self, label):
@@ -603,7 +595,7 @@ class TopicShares:
             with np.errstate(divide="ignore", invalid="ignore"):
                 score = np.nan_to_num(np.abs(self.mean / self.std))[used].max(axis=0)
             return largest(score, n_components)
-        least = min(2, self.n_documents.max())  # one document tells little
+        least = min(2, self.n_documents.max())  # one document is little evidence
         means = np.where(self.n_documents[:, None] >= least, self.mean, np.nan)
         spread = np.nan_to_num(np.nanmax(means, axis=0) - np.nanmin(means, axis=0))
         chosen = largest(spread, n_components)
@@ -753,7 +745,7 @@ def topic_shares(
         units = check_labels(clusters, n_rows, "clusters", "document").codes
     tokens, onto = uses_of(estimator, rows, epochs, asked.parts, merge_similarity)
     uses = list(map(shares_of_tokens, tokens))
-    # Documents that no sample knows nothing of.
+    # Documents with tokens in every sample.
     is_used = np.all([totals > 0.0 for _, totals in uses], axis=0) & (weights > 0.0)
     if not is_used.any():
         raise ValueError("X must have a document with tokens, got none.")
@@ -1023,7 +1015,7 @@ def _limits(estimates, draws, freedom, confidence):
     return draws.std(axis=0), estimates + tails * low, estimates + tails * high
 
 
-#: Of topics with the colours of others, in black and white too.
+#: Markers of topics that share a colour, and in black and white.
 MARKS = "os^Dv<"
 #: Part of the distance of two groups over which their topics are spread.
 SPREAD = 0.5

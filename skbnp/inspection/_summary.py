@@ -124,7 +124,7 @@ def certainty_of(model, n_components):
 
 
 def _worth_of(model, n_components):
-    """Return why trials kept this number of topics, and what others would gain."""
+    """Return why trials kept this number of topics, and the gains of other numbers."""
     gains = getattr(model, "n_components_gains_", {})
     share = 100.0 * getattr(model, "min_gain", 0.0)
     if not share or len(gains) < 2 or n_components < 2:
@@ -323,7 +323,7 @@ def _gain(model, X, counts):
 MOST_R_HAT = 1.1
 #: Topics that are too many to read one by one, and to which they may be merged.
 MANY, ENOUGH = 60, 20
-#: Topics that can be told apart by documents as few as these.
+#: Topics that documents as few as these can distinguish.
 FEW_TOPICS, FEW_DOCUMENTS = 10, 1000
 
 
@@ -489,8 +489,8 @@ def summary(
     ----------
     estimator : fitted topic model or Pipeline that ends in one
         Anything with `topic_weights_`, or with non-negative `components_`. What else it
-        has is told: concentrations, history, convergence, bound, or, where there is no
-        bound, the log probability of training tokens, each given all others.
+        has is listed: concentrations, history, convergence, bound, or, where there is
+        no bound, the log probability of training tokens, each given all others.
     feature_names : array-like of str of shape (n_features,), default=None
         As in :func:`top_terms`.
     X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
@@ -523,13 +523,14 @@ def summary(
 
         Of a sampler the number of topics is a posterior: its median and an interval
         that holds 90 % of the sweeps after burn-in. Topics, log joint and settings are
-        those of the sample with the highest log joint. Whether the chains have settled
-        is told by R-hat and the bulk effective sample size (ESS) of [1]_, of the number
-        of topics and of the log joint over the sweeps of the last `fit` after burn-in:
-        R-hat should be near 1 (below 1.01, says [1]_), and the ESS says how many
-        independent draws the sweeps of all chains are worth. Both are left out of what
-        never changes, and with fewer than 8 sweeps. "chains agree" is the adjusted Rand
-        index of the documents' nodes in the last states of chains over trees, by level.
+        those of the sample with the highest log joint. The convergence of chains is
+        measured by R-hat and the bulk effective sample size (ESS) of [1]_, of the
+        number of topics and of the log joint over the sweeps of the last `fit` after
+        burn-in: R-hat should be near 1 (below 1.01 by [1]_), and the ESS is the number
+        of independent draws that the sweeps of all chains are worth. Both are left out
+        of what never changes, and with fewer than 8 sweeps. "chains agree" is the
+        adjusted Rand index of the documents' nodes in the last states of chains over
+        trees, by level.
 
     Raises
     ------
@@ -541,7 +542,7 @@ def summary(
     See Also
     --------
     TopicTermsDisplay : The same topics as a figure.
-    topic_groups : Groups of topics alone, with what they rest on.
+    topic_groups : Groups of topics alone, with their evidence.
     ComponentsPosteriorDisplay : The posterior of their number.
 
     References

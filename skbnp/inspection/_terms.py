@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
+from typing import Any, Literal, NamedTuple, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, MAX_WIDTH, Disp
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import largest
 from skbnp.utils.lazy import import_pandas
-from skbnp.utils.typing import Array, Flags, Ints
+from skbnp.utils.typing import Array, DataFrame, Flags, Ints
 from skbnp.utils.validation import (
     POSITIVE,
     UNIT,
@@ -23,9 +23,6 @@ from skbnp.utils.validation import (
     row_totals,
     validate_params,
 )
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 #: Expected tokens, and share of its tokens, from which a document counts for a topic:
 #: the smaller of both.
@@ -653,7 +650,7 @@ def topics_to_frame(
     X: Any = None,
     n_terms: int = 10,
     n_documents: int = 5,
-) -> "DataFrame":
+) -> DataFrame:
     """List topics with weight, terms and documents.
 
     Parameters

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,12 +16,8 @@ from skbnp.inspection._terms import check_shares, doc_counts, doc_prior, transfo
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import largest, rows_of
 from skbnp.utils.lazy import import_pandas
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, DataFrame, Ints
 from skbnp.utils.validation import POSITIVE, check_counts, validate_params
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 #: Updates at most, the part of a document's tokens that may be at another topic where
 #: they end, and the least probability of a topic that is listed.
@@ -96,7 +92,7 @@ class TokenTopics:
         places = self.documents[own], self.words[own]
         return sp.csr_array((self.tokens[own], places), shape=self.shape[:2])
 
-    def to_frame(self) -> "DataFrame":
+    def to_frame(self) -> DataFrame:
         """List the entries.
 
         Returns
@@ -297,7 +293,7 @@ COLOURS, GREY = (*LINES, "#F0E442"), "#969696"
 OPAQUE, PALE = 0.6, 0.1
 #: Where sentences end.
 SENTENCES = re.compile(r"(?<=[.!?])\s+|\n\s*\n")
-#: Expected tokens of a topic from which a sentence speaks for it.
+#: Expected tokens of a topic from which a sentence is evidence of it.
 LEAST_TOKENS = 0.5
 PLAIN_WORDS = r"(?u)\b\w+\b"
 
@@ -313,7 +309,7 @@ class TopicText:
     text : str
         The text.
     spans : ndarray of int of shape (n_words, 2)
-        Where each word that the model knows begins and ends in the text.
+        Where each word of the vocabulary begins and ends in the text.
     probabilities : ndarray of shape (n_words, n_components)
         Probability that the word is of each topic.
     numbers : ndarray of int of shape (n_components,)
@@ -461,16 +457,16 @@ class TopicText:
         -------
         html : str
             A `div` with a legend; the text is escaped. The stronger a colour, the more
-            probable the topic; others stand in the title of each word.
+            probable the topic; the title of each word lists further topics.
         """
         sums = self.probabilities.sum(axis=0)
-        shown = largest(sums, self.n_topics)
-        shown = shown[sums[shown] >= LEAST_TOKENS]
-        colour = dict(zip(shown.tolist(), COLOURS, strict=False))
+        coloured = largest(sums, self.n_topics)
+        coloured = coloured[sums[coloured] >= LEAST_TOKENS]
+        colour = dict(zip(coloured.tolist(), COLOURS, strict=False))
         legend = "".join(
             f'<span style="{_background(colour.get(k, GREY), 1.0)}">'
             f"{escape(self.names[k])}</span> {sums[k]:.0f} &ensp; "
-            for k in shown.tolist()
+            for k in coloured.tolist()
         )
         parts, last = [], 0
         for (begin, end), of in zip(

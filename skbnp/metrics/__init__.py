@@ -30,3 +30,7 @@ __all__ = [
 ]
 
 __getattr__ = importer(__name__, {"evidence_bound": "_evidence"})
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -38,7 +38,7 @@ def evidence_bound(estimator: BaseEstimator, X: MatrixLike) -> float:
         evidence_bound(estimator, X) <= log p(X | alpha, gamma, eta) / tokens of X
 
     under the hierarchical Dirichlet process with all its infinitely many topics, at the
-    concentrations and the topic prior of the estimator (tokens are told apart: there is
+    concentrations and the topic prior of the estimator (tokens are in order: there is
     no multinomial coefficient). So models of any numbers of topics can be compared,
     best at equal concentrations; learned ones are compared along with the topics. A
     superfluous topic costs some nats, an empty one too. `HDP.elbo`, with its point
@@ -122,7 +122,7 @@ def evidence_bound(estimator: BaseEstimator, X: MatrixLike) -> float:
     if not isinstance(posterior, Posterior) or not isinstance(model, HDPModel):
         raise TypeError(f"estimator must be an HDP, got {type(estimator).__name__}.")
     counts, _ = check_documents(estimator, X, reset=False, method="evidence_bound")
-    counts = counts[np.diff(counts.indptr) > 0]  # the rest have probability one
+    counts = counts[np.diff(counts.indptr) > 0]  # empty ones have probability one
     if counts.shape[0] == 0:
         return 0.0
     stop = LocalStop(estimator.max_doc_update_iter, estimator.mean_change_tol)

@@ -180,7 +180,7 @@ def test_sticks_are_broken_by_beta_shares():
     topics = _Topics(1, 1.0, 4.0, None)
     shares, rng = [], np.random.RandomState(0)
     for _ in range(1000):
-        before = topics.rest
+        before = topics.remaining
         topics.grow(rng)
         shares.append(topics.weights[-1] / before)
     assert stats.kstest(shares, stats.beta(1, 4).cdf).pvalue > 1e-6
