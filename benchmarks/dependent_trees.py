@@ -486,7 +486,7 @@ WITHOUT = {
     "revivals": {(EpochEdits, "_revive_nodes"): None},
 }
 #: Numbers of seeds of each sort of data.
-N_SEEDS = {"planted": 5, "drift": 5, "quiet": 2, "text": 2}
+N_SEEDS = {"planted": 24, "drift": 16, "quiet": 8, "text": 8}
 
 
 @contextmanager
@@ -513,17 +513,20 @@ def small_text(name, seed):
 
 
 def moves(names, seeds):
-    """What fits lose without each kind of moves, for the same draws."""
+    """What fits lose without each kind of moves, for the same draws.
+
+    The first of the seeds begins the half that chooses, the second one the other.
+    """
     rows = []
-    first = min(seeds)
-    for kind in ("", *names):
-        for sort, n_seeds in N_SEEDS.items():
-            for seed in range(first, first + n_seeds):
-                with without(kind):
-                    measured = MEASURES[sort](seed)
-                row = {"without": kind or "-", "data": sort, "seed": seed, **measured}
-                print(row, flush=True)
-                rows.append(row)
+    for half, first in zip(("choice", "confirmation"), seeds, strict=False):
+        for kind in ("", *names):
+            for sort, n_seeds in N_SEEDS.items():
+                for seed in range(first, first + n_seeds):
+                    with without(kind):
+                        measured = MEASURES[sort](seed)
+                    row = {"half": half, "without": kind or "-", "data": sort}
+                    rows.append({**row, "seed": seed, **measured})
+                    print(rows[-1], flush=True)
     return rows
 
 
@@ -602,25 +605,28 @@ MEASURES = {
 def moves_counts(rows):
     """Mean differences from fits with all kinds, and their standard errors."""
     whole = {(r["data"], r["seed"]): r for r in rows if r["without"] == "-"}
-    counts = []
-    for kind in dict.fromkeys(row["without"] for row in rows):
-        count = {"without": kind}
-        for sort in N_SEEDS:
-            some = [r for r in rows if (r["without"], r["data"]) == (kind, sort)]
-            for name in some[0]:
-                if name in ("without", "data", "seed"):
-                    continue
-                values = np.array([row[name] for row in some], dtype=float)
-                if kind == "-":
-                    text = f"{values.mean():.3f}"
-                else:
-                    base = [whole[sort, row["seed"]][name] for row in some]
-                    change = values - base
-                    error = change.std(ddof=1) / np.sqrt(len(change))
-                    text = f"{change.mean():+.3f} ({error:.3f})"
-                count[f"{sort}, {name}"] = text
-        counts.append(count)
-    return counts
+    counts = {}
+    for row in rows:
+        for name, value in row.items():
+            if name in ("half", "without", "data", "seed"):
+                continue
+            base = 0.0
+            if row["without"] != "-":
+                base = whole[row["data"], row["seed"]][name]
+            at = counts.setdefault((row["half"], row["data"], name), {})
+            at.setdefault(row["without"], []).append(float(value) - base)
+    table = []
+    for (half, sort, name), by_kind in counts.items():
+        line = {"half": half, "data": sort, "measure": name}
+        for kind, changes in by_kind.items():
+            mean, n = np.mean(changes), len(changes)
+            if kind == "-":
+                line |= {"draws": n, "all kinds": f"{mean:.3f}"}
+            else:
+                error = np.std(changes, ddof=1) / np.sqrt(n)
+                line[kind] = f"{mean:+.3f} ({error:.3f})"
+        table.append(line)
+    return table
 
 
 # Long tail ----------------------------------------------------------------------------
@@ -760,7 +766,7 @@ def main():
         "text": lambda: text(given.corpora, given.seeds or range(2)),
         "flat": lambda: text(FLAT, given.seeds or range(2)),
         "large": lambda: large(given.minutes, given.n_jobs),
-        "moves": lambda: moves(given.without, given.seeds or range(600, 601)),
+        "moves": lambda: moves(given.without, given.seeds or (800, 900)),
     }
     large_text = LARGE.format(minutes=given.minutes, n_threads=given.n_jobs)
     for part in given.parts:
