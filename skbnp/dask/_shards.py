@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -259,24 +259,8 @@ class Presence:
     n_running: int  # tasks that it works on
 
 
-class Pool(Protocol):
-    """Protocol: worker processes, each with a `Site`."""
-
-    def present(self) -> dict[str, Presence]:
-        """Return workers that can take work, by name, as the scheduler lists them."""
-
-    def submit(self, worker: str, method: str, *args: object) -> "Future":
-        """Call a method of the `Site` of a worker; return its future."""
-
-    def send(self, content: bytes, workers: Sequence[str]) -> object:
-        """Send bytes to several workers; return their name in calls."""
-
-    def close(self, workers: Sequence[str]) -> None:
-        """Remove the fit from workers."""
-
-
 class ClientPool:
-    """Workers of a Dask cluster, reached by a client.
+    """Workers of a Dask cluster, reached by a client, each with a `Site`.
 
     Parameters
     ----------
@@ -414,7 +398,7 @@ class Roster:
 
     def __init__(
         self,
-        pool: Pool,
+        pool: ClientPool,
         timeout: float,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -487,7 +471,7 @@ class WorkerShards:
     """
 
     def __init__(
-        self, pool: Pool, blocks: Sequence[RowBlock], read: Reader, roster: Roster
+        self, pool: ClientPool, blocks: Sequence[RowBlock], read: Reader, roster: Roster
     ):
         """Take workers and blocks; nothing is loaded yet."""
         self.pool, self.blocks, self.read, self.roster = pool, blocks, read, roster

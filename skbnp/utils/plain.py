@@ -9,7 +9,7 @@ estimator, so that a reader has one class to trust; it can make only classes tha
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from inspect import get_annotations
 from itertools import count
 from typing import Any, get_type_hints
@@ -34,7 +34,6 @@ class Form:
     """How objects of a class are saved: attributes and types; see `register`."""
 
     kind: type
-    attributes: Sequence[str]
     declared: Mapping[str, Any] | None
     make: Callable[..., object] | None
     state: Callable[[Any], Mapping[str, object]] | None
@@ -42,22 +41,17 @@ class Form:
     @cached_property
     def types(self) -> Mapping[str, Any]:
         """Type hints of the attributes."""
-        hints = self.declared
-        if hints is None:
-            hints = get_type_hints(self.kind, include_extras=True)
-        return {name: hints[name] for name in self.attributes}
-
-    @property
-    def is_record(self) -> bool:
-        """Whether objects are named tuples."""
-        return issubclass(self.kind, tuple)
+        if self.declared is not None:
+            return self.declared
+        hints = get_type_hints(self.kind, include_extras=True)
+        return {name: hints[name] for name in _attributes(self.kind)}
 
     def fields_of(self, value: object) -> dict[str, object]:
         """Return the attributes of an object to save."""
-        read: Callable[[str], object] = partial(getattr, value)
-        if self.state is not None:
-            read = self.state(value).__getitem__
-        return {name: read(name) for name in self.attributes}
+        if self.state is None:
+            return {name: getattr(value, name) for name in self.types}
+        state = self.state(value)
+        return {name: state[name] for name in self.types}
 
     def check(self, parts: Mapping[str, object]) -> None:
         """Raise unless the fields of a file have the right names and types."""
@@ -111,8 +105,9 @@ def register(
         tag = f"{folder}.{kind.__name__}"
     if tag in _FORMS or kind in _TAGS:
         raise ValueError(f"{tag!r}, or {kind.__name__}, is registered already.")
-    attributes = _attributes(kind) if types is None else tuple(types)
-    _FORMS[tag] = Form(kind, attributes, types, make, state)
+    if issubclass(kind, tuple):  # attributes of a record cannot be set
+        make = kind
+    _FORMS[tag] = Form(kind, types, make, state)
     _TAGS[kind] = tag
 
 
@@ -258,14 +253,14 @@ def from_plain(value: object, outside: Sequence[object] = ()) -> Any:
         if not isinstance(holds, dict):
             raise ValueError("it has no fields")
         result: Any = None
-        if form.make is None and not form.is_record:
+        if form.make is None:
             result = object.__new__(form.kind)
             if number is not None:
                 numbered[number] = result
         parts = walk(holds, depth)
         form.check(parts)
-        if result is None:
-            return (form.make or form.kind)(**parts)
+        if form.make is not None:
+            return form.make(**parts)
         for name, part in parts.items():
             object.__setattr__(result, name, part)
         return result
