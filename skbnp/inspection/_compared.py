@@ -426,7 +426,7 @@ def match_components(
     weights = read.token_shares(estimator)
     order = np.argsort(-weights, kind="stable")
     used = order[read.in_use(estimator)[order]]
-    found = _explained(values[used], references, min_similarity)
+    explained = _explained(values[used], references, min_similarity)
     low, recurrence = np.full((2, len(used)), np.nan)
     if X is not None:
         if read.is_array(estimator):
@@ -437,29 +437,25 @@ def match_components(
         rng = stream(draw_seed_entropy(random_state), Purpose.INTERVALS, 0)
         angles, same = np.zeros((2, n_draws + 1, len(used)))
         for draw, topics in enumerate(_resampled(values, counts, eta, n_draws, rng)):
-            other = _explained(topics[used], references, min_similarity)
+            drawn = _explained(topics[used], references, min_similarity)
             of = cosines(topics[used], references)
-            for k, (kind, parts, _, _) in enumerate(found):
-                same[draw, k] = kind == other[k][0] and (
-                    kind == "new" or parts == other[k][1]
-                )
+            for k, (kind, parts, *_) in enumerate(explained):
+                has_parts = kind == "new" or parts == drawn[k][1]
+                same[draw, k] = has_parts and kind == drawn[k][0]
                 angles[draw, k] = np.arccos(_combined(of[k], references, parts)[0])
-        ratio = np.quantile(angles[1:], confidence, axis=0) / np.maximum(
-            angles[0], 1e-300
-        )
-        fitted = np.arccos(np.minimum([of[3] for of in found], 1.0))
-        low, recurrence = (
-            np.cos(np.minimum(fitted * ratio, np.pi)),
-            same[1:].mean(axis=0),
-        )
+        ratio = np.quantile(angles[1:], confidence, axis=0)
+        ratio /= np.maximum(angles[0], 1e-300)
+        fitted = np.arccos(np.minimum([of[3] for of in explained], 1.0))
+        low = np.cos(np.minimum(fitted * ratio, np.pi))
+        recurrence = same[1:].mean(axis=0)
     return Matches(
         topics=read.topic_numbers(estimator, len(values))[used],
         weights=weights[used],
         references=names,
-        kind=[of[0] for of in found],
-        parts=[list(of[1]) for of in found],
-        shares=[of[2] for of in found],
-        similarity=np.array([of[3] for of in found]),
+        kind=[of[0] for of in explained],
+        parts=[list(of[1]) for of in explained],
+        shares=[of[2] for of in explained],
+        similarity=np.array([of[3] for of in explained]),
         low=low,
         recurrence=recurrence,
         cosines=cosines(values[used], references),
@@ -481,11 +477,8 @@ def _catalogue(estimator, reference) -> tuple[Array, list[str]]:
     frame = reference
     if read.are_named(estimator):
         terms = [str(of) for of in read.column_names(estimator, n_features)]
-        rows = {str(of) for of in frame.index}
-        columns = {str(of) for of in frame.columns}
-        n_rows, n_columns = (
-            sum(of in names for of in terms) for names in (rows, columns)
-        )
+        axes = frame.index, frame.columns
+        n_rows, n_columns = (len({*map(str, names)} & {*terms}) for names in axes)
         if not n_rows and not n_columns:
             raise ValueError(
                 f"reference must name features of the model, such as {terms[:3]}, in "
@@ -1292,11 +1285,9 @@ def _sampled(X, resampling, seed):
     """Draw a sample of documents."""
     if resampling is None:
         return X
-    if resampling == "bootstrap":
-        return resample(X, random_state=seed)
-    n_docs = X.shape[0] if hasattr(X, "shape") else len(X)
-    n_drawn = max(round(SHARE * n_docs), 1)
-    return resample(X, replace=False, n_samples=n_drawn, random_state=seed)
+    n, is_bootstrap = read.n_rows_of(X), resampling == "bootstrap"
+    n = n if is_bootstrap else max(round(SHARE * n), 1)
+    return resample(X, replace=is_bootstrap, n_samples=n, random_state=seed)
 
 
 def _agreement(draws: Draws, least) -> Array:

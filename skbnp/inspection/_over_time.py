@@ -394,9 +394,9 @@ def _nearest(rows, labels, records, topics):
     for label, of in zip(labels.distinct, labels.rows(), strict=True):
         if label in records:
             cosines = (rows[of] @ records[label].components.T).toarray()
-            best = cosines.argmax(axis=1)
-            places = [topics.index(k) for k in records[label].component_ids[best]]
-            result[of, places] = cosines.max(axis=1)
+            ids = records[label].component_ids.tolist()
+            places = np.array([topics.index(node) for node in ids])
+            result[of, places[cosines.argmax(axis=1)]] = cosines.max(axis=1)
     return result
 
 
@@ -660,13 +660,10 @@ class EpochTreeDisplay(Display):
             called = self._topic_label(self.names.get(node), node)
             start = f"{indent * depth}{called}: "
             label = f" ({labels[int(np.nanargmax(row))]})" if len(labels) > 1 else ""
-            texts = [
-                start + ", ".join(words[:n]) + label for n in range(1, len(words) + 1)
-            ]
-            texts = texts or [start + label]
-            result.append(
-                texts[-1] if room is None else self._longest(texts, room, font)
-            )
+            ends = range(1, max(len(words), 1) + 1)
+            texts = [start + ", ".join(words[:n]) + label for n in ends]
+            fits = room is None
+            result.append(texts[-1] if fits else self._longest(texts, room, font))
         return result
 
     def _draw_key(self, shares, unit, font):

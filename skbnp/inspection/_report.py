@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from skbnp.inspection._displays import shortened
 from skbnp.inspection._groups import counted
 from skbnp.inspection._shares import topic_shares
-from skbnp.inspection._summary import Account, n_rows_of, next_steps, texts_of
+from skbnp.inspection._summary import Account, next_steps, texts_of
 from skbnp.inspection._terms import leading, relevant_terms, signed, top_documents
 from skbnp.inspection._tokens import TopicText
 from skbnp.utils import fitted as read
@@ -194,7 +194,7 @@ def report(
     """
     X, texts = texts_of(X, documents)
     account = _Page(estimator, X, feature_names, n_components, epochs)
-    noun, n_rows = account.noun, n_rows_of(X)
+    noun, n_rows = account.noun, read.n_rows_of(X)
     heading = title or f"Topics of {type(account.model).__name__}"
     cards = account.cards(n_terms, n_documents, texts, documents is None)
     sections = {
@@ -228,7 +228,7 @@ class _Page(Account):
         self.row = "document" if self.unit == "token" else "row"
         self.has_shares = not hasattr(self.model, "inverse_transform")
         if self.has_shares:
-            labels = ["0"] * n_rows_of(X)
+            labels = ["0"] * read.n_rows_of(X)
             of = {"confidence": CONFIDENCE, "merge_similarity": 1.0, "epochs": epochs}
             self.intervals = topic_shares(estimator, X, labels, feature_names, **of)
 

@@ -178,8 +178,9 @@ def joined(
         onto = members(of, of.max() + 1).T.tocsr()
         topics = read.normalised_rows(onto.T @ values, 0.0)
         is_same = len(topics) == len(distr)
-        keeps = infer is None or is_same
-        uses = tokens @ onto if keeps else infer(topics, prior @ onto)
+        uses = tokens if is_same else tokens @ onto
+        if infer is not None and not is_same:
+            uses = infer(topics, prior @ onto)
         if len(topics) == 1 or not eta or words is None:
             break
         similar = cosines(topics, topics)
@@ -193,7 +194,7 @@ def joined(
         target = np.arange(len(topics))
         target[best[:, 1]] = best[:, 0]
         of = np.unique(target[of], return_inverse=True)[1]
-    if keeps or words is None:
+    if infer is None or is_same or words is None:
         return onto, uses
     # Of other documents of the fit the words that its topics have of these.
     counts = np.maximum(model.components_ - eta, 0.0)
@@ -737,7 +738,7 @@ def topic_shares(
     rng = check_random_state(random_state)
     model, rows = read.fitted_model(estimator), read.model_rows(estimator, X)
     terms = relevant_terms(estimator, feature_names, 5)
-    n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+    n_rows = read.n_rows_of(rows)
     asked = _asked(by, n_rows)
     weights = _weights(sample_weight, n_rows)
     units = np.arange(n_rows)

@@ -612,18 +612,13 @@ def summary(
     return "\n".join(lines)
 
 
-def n_rows_of(X) -> int:
-    """Return the number of rows of a matrix or an iterable; 0 of None."""
-    return 0 if X is None else X.shape[0] if hasattr(X, "shape") else len(X)
-
-
 def texts_of(X, documents):
     """Return rows, and what to show of them: texts, titles or None."""
     X = X if X is None or hasattr(X, "shape") or hasattr(X, "__len__") else list(X)
     if documents is None:
         return X, texts_in(X)
     texts = [str(document) for document in documents]
-    n_rows = n_rows_of(X)
+    n_rows = read.n_rows_of(X)
     if X is None or len(texts) != n_rows:
         raise ValueError(
             f"documents must have an entry for each of {n_rows} rows of X, got "

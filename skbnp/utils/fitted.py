@@ -305,6 +305,11 @@ def documents_of(X: Any) -> Any:
     return list(X) if isinstance(X, Iterator) else X
 
 
+def n_rows_of(X: Any) -> int:
+    """Return the number of rows of a matrix or a list; 0 of None."""
+    return 0 if X is None else X.shape[0] if hasattr(X, "shape") else len(X)
+
+
 def listed_terms(topics: Any) -> Any:
     """Return terms of topics in other containers as lists; all else as it is.
 
