@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from sweep import Case, Fit, main
 
-from skbnp import HDP
+from skbnp import HDP, GibbsHDP
 from skbnp.datasets import load_docstrings
 from skbnp.inference.executor import Executor
 from skbnp.metrics import split_tokens
@@ -79,13 +79,18 @@ def learn(docs, min_gain):
     for seen in SEEN:
         base = score_completion(none, docs.test, None, seen)
         for name, factors in (("label", known), ("inferred", None)):
-            predictor = replace(none, doc_priors=partial(given, factors))
+            predictor = replace(none, doc_priors=priors_by(given, factors))
             gain = score_completion(predictor, docs.test, None, seen) - base
             more[f"{name} {seen:.0%}"] = gain
         more[f"words {seen:.0%}"] = gain_of_words(hdp, docs, seen)
     if groups.are_kept:
         more["time"] = time_ratio(hdp, docs.test, others)
     yield Fit(docs, hdp, seconds, more)
+
+
+def priors_by(given, factors):
+    """Return what makes the priors of documents by their labels, for a predictor."""
+    return lambda _, X, executor: given(factors, X, executor)
 
 
 def gain_of_words(hdp, docs, seen):
@@ -171,22 +176,32 @@ def mutations(seed, concentration, flattest):
     signatures have Dirichlet parameters from .03 to `flattest`.
     """
     rng = np.random.default_rng(seed)
-    alphas = np.geomspace(0.03, flattest, N_SIGNATURES)
-    topics = np.array([rng.dirichlet(np.full(96, alpha)) for alpha in alphas])
+    topics = signatures(rng, flattest)
     weights = rng.dirichlet(np.full(N_SIGNATURES, 0.4), size=N_TYPES)
-    types = rng.integers(N_TYPES, size=N_SAMPLES + N_TEST)
-    shares = rng.gamma(concentration * weights[types]) + 1e-12
+    return samples(rng, topics, concentration * weights, N_SAMPLES, N_TEST, (100, 3000))
+
+
+def signatures(rng, flattest):
+    """Words of mutations, from one kind or two of them to many."""
+    alphas = np.geomspace(0.03, flattest, N_SIGNATURES)
+    return np.array([rng.dirichlet(np.full(96, alpha)) for alpha in alphas])
+
+
+def samples(rng, topics, priors, n_train, n_test, lengths):
+    """Samples to learn from, of log-uniform lengths, and others of 10 and 50."""
+    types = rng.integers(len(priors), size=n_train + n_test)
+    shares = rng.gamma(priors[types]) + 1e-12
     shares /= shares.sum(axis=1, keepdims=True)
-    lengths = np.exp(rng.uniform(*np.log((100, 3000)), N_SAMPLES)).astype(int)
+    lengths = np.exp(rng.uniform(*np.log(lengths), n_train)).astype(int)
     train = [
         rng.multinomial(n, row @ topics)
-        for n, row in zip(lengths, shares[:N_SAMPLES], strict=True)
+        for n, row in zip(lengths, shares[:n_train], strict=True)
     ]
     test = {
-        n: np.array([rng.multinomial(n, p) for p in shares[N_SAMPLES:] @ topics])
+        n: np.array([rng.multinomial(n, p) for p in shares[n_train:] @ topics])
         for n in (10, 50)
     }
-    truth = topics, types, shares[N_SAMPLES:], concentration * weights
+    truth = topics, types, shares[n_train:], priors
     return corpora.Documents(sp.csr_array(np.array(train, float)), test, truth)
 
 
@@ -199,18 +214,9 @@ def learn_exposures(docs, labels):
     hdp = HDP(random_state=0, min_gain=0)
     with warnings.catch_warnings(action="ignore"):
         _, seconds = common.cpu_seconds(lambda: hdp.fit(docs.train, groups=own))
-    distr, groups = hdp.topic_word_distr_, hdp._posterior.groups
-    lengths = np.linalg.norm(topics, axis=1)[:, None], np.linalg.norm(distr, axis=1)
-    cosines = topics @ distr.T / lengths[0] / lengths[1]
-    at, columns = linear_sum_assignment(-cosines)
-    more = {"kept": groups.are_kept, "least cosine": float(cosines[at, columns].min())}
-
-    def error(inferred):
-        matched = np.zeros_like(shares)
-        matched[:, at] = inferred[:, columns]
-        others = 1.0 - matched.sum(axis=1)
-        return float((np.abs(matched - shares).sum(axis=1) + others).mean())
-
+    groups = hdp._posterior.groups
+    error, least = errors_of(hdp.topic_word_distr_, topics, shares)
+    more = {"kept": groups.are_kept, "least cosine": least}
     for n, X in docs.test.items():
         with_type = hdp.transform(X, groups=others)
         without_type = hdp.transform(X)
@@ -226,6 +232,84 @@ def learn_exposures(docs, labels):
         exact /= exact.sum(axis=1, keepdims=True)
         more[f"{n}, truth"] = float(np.abs(exact - shares).sum(axis=1).mean())
     yield Fit(docs, hdp, seconds, more)
+
+
+def errors_of(distr, topics, shares):
+    """Return the L1 error of exposures by topics, and the least cosine of these."""
+    lengths = np.linalg.norm(topics, axis=1)[:, None], np.linalg.norm(distr, axis=1)
+    cosines = topics @ distr.T / lengths[0] / lengths[1]
+    at, columns = linear_sum_assignment(-cosines)
+
+    def error(inferred):
+        matched = np.zeros_like(shares)
+        matched[:, at] = inferred[:, columns]
+        others = 1.0 - matched.sum(axis=1)
+        return float((np.abs(matched - shares).sum(axis=1) + others).mean())
+
+    return error, float(cosines[at, columns].min())
+
+
+# Groups with signatures of their own --------------------------------------------------
+
+N_OWN, N_COMMON = 2, 2
+
+
+def exclusive(seed, least, most):
+    """Samples of groups that have two signatures of their own, and share two."""
+    rng = np.random.default_rng(seed)
+    topics = signatures(rng, 0.5)[rng.permutation(N_SIGNATURES)]
+    priors = np.zeros(((N_SIGNATURES - N_COMMON) // N_OWN, N_SIGNATURES))
+    for g, row in enumerate(priors):
+        own = N_COMMON + N_OWN * g + np.arange(N_OWN)
+        row[[*range(N_COMMON), *own]] = 5.0 * rng.dirichlet(np.ones(N_COMMON + N_OWN))
+    return samples(rng, topics, priors, 250, 250, (least, most))
+
+
+def learn_exclusive(docs, model, labels):
+    """Yield a fit, and errors of exposures with labels and without."""
+    topics, types, shares, _ = docs.truth
+    n_train = docs.train.shape[0]
+    own, others = types[:n_train], types[n_train:]
+    if labels == "shuffled":
+        own = np.random.default_rng(0).permutation(own)
+    hdp = {
+        "HDP": HDP(random_state=0, min_gain=0),
+        "GibbsHDP": GibbsHDP(
+            20, burstiness=False, learn_priors=True, max_iter=1000, random_state=0
+        ),
+    }[model]
+    given = {} if labels == "none" else {"groups": own}
+    with warnings.catch_warnings(action="ignore"):
+        _, seconds = common.cpu_seconds(lambda: hdp.fit(docs.train, **given))
+    error, least = errors_of(hdp.topic_word_distr_, topics, shares)
+    more = {"least cosine": least, "a": getattr(hdp, "group_concentration_", np.nan)}
+    for n, X in docs.test.items():
+        known = error(hdp.transform(X, groups=others)) if given else np.nan
+        more[f"{n}, group known"] = known
+        more[f"{n}, not given"] = error(hdp.transform(X))
+    yield Fit(docs, hdp, seconds, more)
+
+
+def over_halves(rows):
+    """Mean over the seeds of each half, and the standard error of exposures."""
+    table, by = [], ("least", "most", "model", "labels")
+    for key in dict.fromkeys(tuple(row[name] for name in by) for row in rows):
+        of_key = [row for row in rows if tuple(row[name] for name in by) == key]
+        for half in (range(10), range(10, 20)):
+            some = [row for row in of_key if row["seed"] in half]
+            if not some:
+                continue
+            seeds = f"{some[0]['seed']} to {some[-1]['seed']}"
+            line = dict(zip(by, key, strict=True)) | {"seed": seeds}
+            for name in ("topics", "least cosine", "a"):
+                line[name] = float(np.mean([row[name] for row in some]))
+            for name in (name for name in some[0] if "," in name):
+                values = [row[name] for row in some]
+                error = np.std(values) / np.sqrt(max(len(values) - 1, 1))
+                line[name] = f"{np.mean(values):.3f} ± {error:.3f}"
+            line["CPU s"] = float(np.mean([row["CPU s"] for row in some]))
+            table.append(line)
+    return table
 
 
 # Streams ------------------------------------------------------------------------------
@@ -261,7 +345,8 @@ def learn_streams(docs, order, chunk):
     for decay, learned in groups.items():
         more = {"way": f"decay {decay:g}", "kept": learned.are_kept}
         more["judged"] = learned.gain.mean
-        priors = partial(module.doc_priors, learned, hdp._posterior, known)
+        given = partial(module.doc_priors, learned, hdp._posterior)
+        priors = priors_by(given, known)
         for seen in SEEN:
             base = score_completion(none, docs.test, None, seen)
             predictor = replace(none, doc_priors=priors)
@@ -300,6 +385,19 @@ CASES = {
         documents=mutations,
         learn=learn_exposures,
         keeps=("concentration", "flattest", "labels", "seed"),
+    ),
+    "groups_exclusive": Case(
+        axes={
+            "least, most": ((100, 3000), (20, 100)),
+            "seed": (*range(4), *range(10, 14)),
+            "model": ("GibbsHDP", "HDP"),
+            "labels": ("own", "none", "shuffled"),
+        },
+        documents=exclusive,
+        learn=learn_exclusive,
+        summary=over_halves,
+        over="seed",
+        keeps=("least", "most", "seed", "model", "labels"),
     ),
     "groups_streams": Case(
         axes={
