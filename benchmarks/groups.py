@@ -307,6 +307,8 @@ def over_halves(rows):
                 values = [row[name] for row in some]
                 error = np.std(values) / np.sqrt(max(len(values) - 1, 1))
                 line[name] = f"{np.mean(values):.3f} ± {error:.3f}"
+                if np.isnan(values).any():
+                    line[name] = float("nan")
             line["CPU s"] = float(np.mean([row["CPU s"] for row in some]))
             table.append(line)
     return table

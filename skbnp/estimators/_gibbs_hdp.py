@@ -71,7 +71,8 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     token and the dish of every table given all others (section 3.1 of [1]_);
     split-merge proposals on tables (its Figure 2) and draws of the hyperparameters
     follow. With `burstiness` a token may also repeat an earlier one of its word in the
-    document [2]_. The equations are in :doc:`/derivations/franchise`.
+    document [2]_. Documents may have groups, each with topic weights of its own (section
+    6 of [4]_). The equations are in :doc:`/derivations/franchise`.
 
     Parameters
     ----------
@@ -215,6 +216,8 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     .. [3] Sonia Jain and Radford M. Neal, "A Split-Merge Markov Chain Monte Carlo
        Procedure for the Dirichlet Process Mixture Model", Journal of Computational and
        Graphical Statistics 13, 2004.
+    .. [4] Yee Whye Teh, Michael I. Jordan, Matthew J. Beal and David M. Blei,
+       "Hierarchical Dirichlet Processes", JASA 2006.
 
     Examples
     --------
