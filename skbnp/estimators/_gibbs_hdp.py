@@ -71,8 +71,8 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     token and the dish of every table given all others (section 3.1 of [1]_);
     split-merge proposals on tables (its Figure 2) and draws of the hyperparameters
     follow. With `burstiness` a token may also repeat an earlier one of its word in the
-    document [2]_. Documents may have groups, each with topic weights of its own (section
-    6 of [4]_). The equations are in :doc:`/derivations/franchise`.
+    document [2]_. Documents may have groups, each with topic weights of its own: a
+    third level, section 6 of [4]_. The equations are in :doc:`/derivations/franchise`.
 
     Parameters
     ----------
