@@ -170,6 +170,7 @@ class Supports:
     ragged: ClassVar[dict[str, tuple[str, ...]]]
     limits: Ints  # (n_rows + 1,)
     stubs: NDArray
+    shares: Array
     bounds: Array  # (n_rows,)
 
     @property
@@ -181,6 +182,11 @@ class Supports:
     def row(self) -> Ints:
         """Row of each entry of the support."""
         return rows_of(self.limits)
+
+    @property
+    def best(self) -> Ints:
+        """Entry of the most probable stub of each row; of equal ones the first."""
+        return np.lexsort((-self.shares, self.row))[self.limits[:-1]]
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:

@@ -5,13 +5,17 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from skbnp.components.tree_sticks import TreeMoves, passing_probabilities
 from skbnp.estimators._base import NUMBER, PRIOR
 from skbnp.estimators._saved import LARGE, check_levels, check_number, damaged
-from skbnp.estimators._trees import MOST_LEVELS, check_depth, is_bare_path
+from skbnp.estimators._trees import (
+    MOST_LEVELS,
+    PathsMixin,
+    check_depth,
+    is_bare_path,
+)
 from skbnp.estimators._variational import (
     BoundMixin,
     MinibatchMixin,
@@ -53,7 +57,7 @@ from skbnp.models.hca.state import (
 from skbnp.trees import TreeView
 from skbnp.utils.arrays import at_columns, one_blas_thread
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.typing import MatrixLike
+from skbnp.utils.typing import Ints32, MatrixLike
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
@@ -75,7 +79,9 @@ ENOUGH_ROWS = 200
 NOTHING_LEFT = 1e-4
 
 
-class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstimator):
+class HierarchicalComponentAnalysis(
+    PathsMixin, BoundMixin, MinibatchMixin, VariationalEstimator
+):
     """Hierarchical component analysis: a tree of directions, by variational inference.
 
     A mixture of probabilistic principal component analyses that share directions: each
@@ -744,63 +750,6 @@ class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstim
         """
         return float(self.score_samples(X).mean())
 
-    def apply(self, X: MatrixLike) -> np.ndarray:
-        """Find the node where the most probable path of each row ends.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of numbers, dense.
-
-        Returns
-        -------
-        nodes : ndarray of int of shape (n_samples,)
-            Rows of `tree_` and `components_`. An inner node means that the path leaves
-            the tree below it.
-        """
-        _, memo, _ = self._visited(X, "apply")
-        return self._places(memo.stubs[memo.best])
-
-    def decision_path(self, X: MatrixLike) -> sp.csr_array:
-        """Mark the nodes on the most probable path of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of numbers, dense.
-
-        Returns
-        -------
-        indicator : csr_array of shape (n_samples, n_components_)
-            One where the path passes the node.
-        """
-        _, memo, given = self._visited(X, "decision_path")
-        nodes = given.stub_nodes[self._places(memo.stubs[memo.best])]
-        ones = np.ones(nodes.shape, dtype=np.intp)
-        return at_columns(nodes, ones, self.n_components_)
-
-    def doc_paths(self, X: MatrixLike) -> sp.csr_array:
-        """Infer where the paths of rows end.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of numbers, dense.
-
-        Returns
-        -------
-        path_distr : csr_array of shape (n_samples, n_components_)
-            Probability that the path of a row ends at a node, q(c), or that it leaves
-            the tree there, if the node is not at the last level. Rows sum to one; paths
-            less probable than about 2e-9 are left out.
-        """
-        rows, memo, _ = self._visited(X, "doc_paths")
-        shares = memo.shares.astype(rows.dtype, copy=False)
-        shape = (len(rows), self.n_components_)
-        return sp.csr_array(
-            (shares, self._places(memo.stubs), memo.limits), shape=shape
-        )
-
     def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
         """Evidence lower bound by its terms, see `elbo`.
 
@@ -838,8 +787,10 @@ class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstim
             memo = update_local(given, state.tree, rows, model.frame, executor)
         return rows, memo, given
 
-    def _places(self, ids: np.ndarray) -> np.ndarray:
-        return self._posterior.state.tree.positions(ids)
+    def _paths_of(self, X, method: str) -> tuple[Memo, Ints32, np.dtype]:
+        rows, memo, given = self._visited(X, method)
+        places = self._posterior.state.tree.positions(memo.stubs)
+        return memo.renamed(places), given.stub_nodes, rows.dtype
 
 
 def _put_in_frame(posterior: Posterior, rows: np.ndarray) -> None:

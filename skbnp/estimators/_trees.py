@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 
+from skbnp.components.statistics import Supports
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.estimators._base import TopicModelMixin
 from skbnp.inference.executor import Executor
@@ -15,7 +16,7 @@ from skbnp.models.nested_crp.model import PathGlobals
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView
 from skbnp.utils.arrays import at_columns, rows_of
-from skbnp.utils.typing import MatrixLike
+from skbnp.utils.typing import Ints32, MatrixLike
 from skbnp.utils.validation import check_is_fitted, check_per_level
 from skbnp.utils.warnings import warn_caller
 
@@ -49,7 +50,72 @@ def fitted_priors(priors: LevelPriors) -> dict[str, Any]:
     }
 
 
-class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
+class PathsMixin(ABC):
+    """Base of estimators whose rows take a path of a tree: which nodes they pass."""
+
+    n_components_: int
+
+    @abstractmethod
+    def _paths_of(self, X: Any, method: str) -> tuple[Supports, Ints32, np.dtype]:
+        """Posterior of paths, stubs by row of `tree_`; nodes on paths; dtype."""
+
+    def apply(self, X: MatrixLike) -> np.ndarray:
+        """Find the node where the most probable path of each row ends.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        nodes : ndarray of int of shape (n_samples,)
+            Rows of `tree_` and `components_`. An inner node means that the path leaves
+            the tree below it.
+        """
+        memo, _, _ = self._paths_of(X, "apply")
+        return memo.stubs[memo.best].astype(np.intp)
+
+    def decision_path(self, X: MatrixLike) -> sp.csr_array:
+        """Mark the nodes on the most probable path of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        indicator : csr_array of shape (n_samples, n_components_)
+            One where the path passes the node.
+        """
+        memo, stub_nodes, _ = self._paths_of(X, "decision_path")
+        nodes = stub_nodes[memo.stubs[memo.best]]
+        ones = np.ones(nodes.shape, dtype=np.intp)
+        return at_columns(nodes, ones, self.n_components_)
+
+    def doc_paths(self, X: MatrixLike) -> sp.csr_array:
+        """Infer where the paths of rows end.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        path_distr : csr_array of shape (n_samples, n_components_)
+            Probability that the path of a row ends at a node, q(c), or that it leaves
+            the tree there, if the node is not at the last level. Rows sum to one; paths
+            less probable than about 2e-9 are left out.
+        """
+        memo, _, dtype = self._paths_of(X, "doc_paths")
+        shape = (memo.n_rows, self.n_components_)
+        shares = memo.shares.astype(dtype, copy=False)
+        return sp.csr_array((shares, memo.stubs, memo.limits), shape=shape)
+
+
+class TopicTreeMixin(TopicModelMixin, TransformerMixin, PathsMixin):
     """Base of estimators whose documents take a path of a tree: evaluation."""
 
     max_depth: int
@@ -137,60 +203,6 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         tokens, parts = (values.astype(np.float64) for values in sums)
         return at, nodes, tokens, parts / on_tree
 
-    def apply(self, X: MatrixLike) -> np.ndarray:
-        """Find the node where the most probable path of each document ends.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; rows are documents.
-
-        Returns
-        -------
-        nodes : ndarray of int of shape (n_samples,)
-            Rows of `tree_` and `components_`. An inner node means that the path leaves
-            the tree below it.
-        """
-        return self._infer(X, "apply")[0].best.astype(np.intp)
-
-    def decision_path(self, X: MatrixLike) -> sp.csr_array:
-        """Mark the nodes on the most probable path of each document.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; rows are documents.
-
-        Returns
-        -------
-        indicator : csr_array of shape (n_samples, n_components_)
-            One where the path passes the node.
-        """
-        docs, tree, _ = self._infer(X, "decision_path")
-        nodes = tree.stub_nodes[docs.best]
-        ones = np.ones(nodes.shape, dtype=np.intp)
-        return at_columns(nodes, ones, len(tree.stub_nodes))
-
-    def doc_paths(self, X: MatrixLike) -> sp.csr_array:
-        """Infer where the paths of documents end.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; rows are documents.
-
-        Returns
-        -------
-        path_distr : csr_array of shape (n_samples, n_components_)
-            Probability that the path of a document ends at a node, q(c), or that it
-            leaves the tree there, if the node is not at the last level. Rows sum to
-            one; paths less probable than about 2e-9 are left out.
-        """
-        docs, _, dtype = self._infer(X, "doc_paths")
-        shape = (docs.n_rows, self.n_components_)
-        shares = docs.shares.astype(dtype, copy=False)
-        return sp.csr_array((shares, docs.stubs, docs.limits), shape=shape)
-
     def doc_levels(self, X: MatrixLike) -> np.ndarray:
         """Infer the proportions of levels in documents.
 
@@ -210,6 +222,10 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         distr = np.zeros((docs.n_rows, theta.shape[1]))
         np.add.at(distr, docs.row, docs.shares[:, None] * theta)
         return distr.astype(dtype, copy=False)
+
+    def _paths_of(self, X: Any, method: str) -> tuple[Supports, Ints32, np.dtype]:
+        docs, tree, dtype = self._infer(X, method)
+        return docs, tree.stub_nodes, dtype
 
     def _infer(self, X, method: str) -> tuple[DocPaths, PathGlobals, np.dtype]:
         """Infer paths and levels under the tree shown.

@@ -243,7 +243,7 @@ def passes(learner, n_passes):
 
 def ends_of(learner):
     """Ids of the stubs where documents most probably end."""
-    return np.concatenate([memo.best for memo in learner.corpus.memos])
+    return np.concatenate([memo.stubs[memo.best] for memo in learner.corpus.memos])
 
 
 def same_partition(left, right):

@@ -45,7 +45,7 @@ def planted(rng, n_docs=60):
 def ends_of(topics, X, model=MODEL):
     """Place of the node where each document ends."""
     result = local_step().update_paths(topics, model.priors, X)
-    return topics.tree.positions(result.best)
+    return topics.tree.positions(result.stubs[result.best])
 
 
 def bound_of(topics, X):

@@ -51,12 +51,6 @@ class Memo(Supports):
 
     ragged: ClassVar = {"limits": ("stubs", "shares", "means", "moments")}
 
-    @property
-    def best(self) -> Ints:
-        """Entry of the most probable stub of each row; of equal ones the first."""
-        order = np.lexsort((-self.shares, self.row))
-        return order[self.limits[:-1]]
-
     def changed(self, tree: Tree, change: Array) -> "Memo":
         """Apply a linear change to the coordinates of rows, see `change_on_paths`."""
         n_levels = self.means.shape[1]

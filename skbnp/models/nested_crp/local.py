@@ -72,12 +72,6 @@ class DocPaths(Supports):
         values, by_level = np.zeros(0), np.zeros((0, n_levels))
         return cls(limits, stubs, values, by_level, limits, by_level, values, values)
 
-    @property
-    def best(self) -> Ints32:
-        """Most probable stub of each document; of equal ones the first."""
-        order = np.lexsort((self.stubs, -self.shares, self.row))
-        return self.stubs[order[self.limits[:-1]]]
-
     def starts(self, place: Ints) -> Starts:
         """Starts of the next local step, given the position of each entry's stub.
 
