@@ -14,17 +14,6 @@ import scipy.sparse as sp
 from checks.estimators import takes_counts_only, takes_sparse
 from skbnp.utils.validation import check_before_conversion
 
-__all__ = [
-    "CORRUPT",
-    "KINDS",
-    "VALUES",
-    "Bad",
-    "bad_matrix",
-    "check_refuses",
-    "check_refuses_structure",
-    "message",
-]
-
 
 @dataclass(frozen=True)
 class Bad:

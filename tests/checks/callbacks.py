@@ -2,8 +2,6 @@
 
 import copy
 
-__all__ = ["Keep", "Recorder", "StopAfter", "Trouble"]
-
 
 class Recorder:
     """Note which hooks run, and with which X and y."""

@@ -3,8 +3,6 @@
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["FORMATS", "topic_counts"]
-
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"]
 
 

@@ -9,19 +9,6 @@ from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
 
-__all__ = [
-    "DIMENSION",
-    "PRIORS",
-    "TREE",
-    "optimal_length",
-    "pairs_of",
-    "pasts_of",
-    "random_rows",
-    "random_state",
-    "stats_of",
-    "unit",
-]
-
 #: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4; nothing below 3. Ids are not positions.
 TREE = Tree([0, 1, 2, 6, 5, 4, 3], [0, 1, 2, 2, 1, 2, 1])
 PRIORS = TreePriors(0.7, 0.4, 1.1, 0.8)

@@ -23,45 +23,6 @@ from skbnp.estimators import EpochMoves, TreeMoves
 from skbnp.estimators._variational import VariationalEstimator
 from skbnp.utils import validation
 
-__all__ = [
-    "DAILY",
-    "DOORS",
-    "EVALUATIONS",
-    "FEW",
-    "FIRST",
-    "INSTANCES",
-    "LEARNING",
-    "OF_EACH_CLASS",
-    "criterion",
-    "dense",
-    "door_of",
-    "each_class",
-    "each_family",
-    "evaluate",
-    "every_count_model",
-    "every_estimator",
-    "every_kind",
-    "every_method",
-    "finds_start",
-    "fresh",
-    "gives_proportions",
-    "has_bound",
-    "instance",
-    "is_tree",
-    "is_variational",
-    "learns_by_minibatch",
-    "mean_field_hdp",
-    "needs_two_columns",
-    "readers",
-    "rows_of",
-    "size_name",
-    "stacked",
-    "still",
-    "takes_counts_only",
-    "takes_sparse",
-    "takes_warm_start",
-]
-
 #: Weights are compared there with copies in another order of rows, from which starts
 #: are drawn: it is another fit. In the same order `checks` compare them bit by bit.
 OTHER_ORDER = {

@@ -12,8 +12,6 @@ from skbnp.models.dependent_trees import memory as dependent_trees
 from skbnp.models.hca.local import RowLocalStep
 from skbnp.models.nested_crp.local import PathLocalStep
 
-__all__ = ["Failure", "failing_visit", "fit_updates", "of_case"]
-
 
 class Failure(Exception):
     """Raised on purpose."""

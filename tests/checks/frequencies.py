@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["check_frequencies"]
-
 #: States that are expected fewer times are one kind together.
 LEAST_EXPECTED = 10.0
 #: Counts of so many stretches of the chain tell its error.

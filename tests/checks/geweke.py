@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["check_joint_distribution"]
-
 #: Of a correct sampler one z in 16,000 is beyond; there are some 25 statistics a run.
 FARTHEST = 4.0
 #: Statistics that must not be constant.

@@ -6,8 +6,6 @@ import scipy.sparse as sp
 from skbnp.estimators import _hdp
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 
-__all__ = ["note_trials", "with_own_words", "words_of_none"]
-
 
 def with_own_words(X):
     """Append a word for each document that no other has, twice there."""

@@ -1,7 +1,5 @@
 """What a log of edits says of the ids that are alive."""
 
-__all__ = ["check_lineage", "replay"]
-
 
 def replay(lineage):
     """Replay a log; return the ids that are alive in the end.

@@ -2,8 +2,6 @@
 
 import pytest
 
-__all__ = ["along_diagonal", "daily"]
-
 
 def daily(number, values):
     """Values of a parameter, those after the first `number` of them marked weekly."""

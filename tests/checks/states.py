@@ -8,16 +8,6 @@ from numbers import Real
 
 import numpy as np
 
-__all__ = [
-    "NOTES",
-    "TIMES",
-    "assert_same",
-    "check_leaves_global_random_state",
-    "differences",
-    "learned",
-    "snapshot",
-]
-
 #: Wall time, which no two runs share.
 TIMES = frozenset({"seconds", "_start", "_last_message"})
 #: What sparse arrays note about their entries; files hold the entries alone.

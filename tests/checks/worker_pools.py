@@ -9,8 +9,6 @@ from distributed import Client
 from skbnp.dask import _base, _shards
 from skbnp.dask._shards import Presence, Raised, Site
 
-__all__ = ["FAULTS", "ScriptedPool", "scripted_workers"]
-
 #: What may happen to the worker that is called.
 FAULTS = (
     "dies",

@@ -11,8 +11,6 @@ from scipy.special import psi
 
 from reference import hdp_direct as reference
 
-__all__ = ["bound", "covarying", "merged", "merges", "split_of"]
-
 
 def theta_of(counts, resp, weights, alpha):
     """Eq. (4), (n_docs, K + 1)."""

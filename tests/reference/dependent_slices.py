@@ -7,8 +7,6 @@ children: old ones as they come, new ones in a fixed order.
 import numpy as np
 from scipy.special import ive
 
-__all__ = ["Circle", "grow", "log_prior", "size"]
-
 
 def size(tree):
     return 1 + sum(size(child) for child in tree[2])

@@ -8,25 +8,6 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import betaln, ive, psi
 
-__all__ = [
-    "attached_worth",
-    "bessel_ratio",
-    "children_of",
-    "collapsed_step",
-    "conjugate",
-    "direction_terms",
-    "local_step",
-    "log_normaliser",
-    "log_weights",
-    "loss",
-    "natural_length",
-    "prior_slope",
-    "pull_on_length",
-    "spread_normaliser",
-    "stick_terms",
-    "worth_above",
-]
-
 
 def log_normaliser(k, dimension):
     v = dimension / 2 - 1

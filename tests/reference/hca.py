@@ -7,21 +7,6 @@ A loading is a pair of a mean vector and a variance, also where it is the prior'
 import numpy as np
 from scipy.special import gammaln, logsumexp, psi
 
-__all__ = [
-    "centre_update",
-    "gamma_term",
-    "gaussian_term",
-    "loading_update",
-    "log_noise",
-    "mean_update",
-    "row_evidence",
-    "row_posterior",
-    "row_step",
-    "squared_residual",
-    "stub_centres",
-    "stub_loadings",
-]
-
 
 def stub_loadings(names, loadings, n_levels, prior):
     """For each stub, the loading of each level; off the tree it is the prior's.

@@ -9,20 +9,6 @@ from collections import Counter, defaultdict
 from itertools import product
 from math import exp, lgamma, log
 
-__all__ = [
-    "Franchise",
-    "GroupedFranchise",
-    "RepeatingFranchise",
-    "canonical",
-    "log_evidence_of_counts",
-    "log_prior",
-    "log_prior_in_groups",
-    "log_prior_of_repeats",
-    "openers",
-    "seatings",
-    "word_tables",
-]
-
 #: In the place of the group of a document that has none.
 NO_GROUP = None
 

@@ -9,8 +9,6 @@ from scipy.special import psi
 
 from reference.ncrp_topics import document_bound, log_paths, topics_term
 
-__all__ = ["birth", "divergence"]
-
 
 def divergence(topic, eta):
     """KL(Dir(topic) || Dir(eta, .., eta))."""

@@ -7,22 +7,6 @@ nodes are tuples of numbers; paths that leave the tree are written out, many of 
 import numpy as np
 from scipy.special import betaln, gammaln, logsumexp, polygamma, psi
 
-__all__ = [
-    "collapsed_rise",
-    "collapsed_terms",
-    "conditional_step",
-    "document_bound",
-    "documents_term",
-    "expected_log_rise",
-    "factorised_step",
-    "log_paths",
-    "log_predictive",
-    "paths_term",
-    "sticks_term",
-    "stub_expansion",
-    "topics_term",
-]
-
 
 def log_beta(a):
     return gammaln(a).sum() - gammaln(np.sum(a))

@@ -4,8 +4,6 @@ from collections import Counter, defaultdict
 from itertools import product
 from math import lgamma, log
 
-__all__ = ["canonical", "log_joint", "states"]
-
 
 def canonical(paths):
     """Paths (one tuple of node names per document) with names by first appearance."""

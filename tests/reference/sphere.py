@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["best_nodes", "score_table"]
-
 
 def score_table(rows, directions, prior, strength):
     """Scores (n_rows, n_nodes) of dense rows."""

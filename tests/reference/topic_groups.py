@@ -3,8 +3,6 @@
 import numpy as np
 from scipy.special import gammaln
 
-__all__ = ["evidence", "partitions", "rising"]
-
 
 def rising(x, n):
     """Return P [lnG(x + n / P) - lnG(x)], P = 1 - exp(-n), of one expected count."""

@@ -3,8 +3,6 @@
 import numpy as np
 from scipy.special import gammaln
 
-__all__ = ["evidence", "exchange", "information", "merges", "path"]
-
 
 def information(n):
     """Return I(n) = sum_w n_w log n_w - N log N."""

@@ -9,8 +9,6 @@ import numpy as np
 
 from reference.dependent_trees import bessel_ratio, log_normaliser
 
-__all__ = ["Nodes", "choose"]
-
 
 @dataclass
 class Nodes:

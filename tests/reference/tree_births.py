@@ -7,8 +7,6 @@ from scipy.special import betaln, xlogy
 
 from reference import dependent_trees as trees
 
-__all__ = ["Near", "far_row", "find_birth"]
-
 
 @dataclass(frozen=True)
 class Near:

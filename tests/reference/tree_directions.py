@@ -4,8 +4,6 @@ import numpy as np
 
 from reference.dependent_trees import bessel_ratio, log_normaliser
 
-__all__ = ["integrated_out", "prior_products"]
-
 
 def prior_products(tree, theta, past, node):
     """Products of a direction, its parent's, and that of the epoch before, if any."""

@@ -4,8 +4,6 @@ import numpy as np
 
 from reference.dependent_trees import log_normaliser
 
-__all__ = ["allocation", "log_density", "natural_parameter", "probabilities"]
-
 
 def log_density(x, natural, beta):
     """Log p(x) of a node whose direction has a natural parameter, without C_V(beta)."""

@@ -1,7 +1,5 @@
 """Ordered trees written with dicts, by recursion and without a thought of speed."""
 
-__all__ = ["DictTree"]
-
 
 class DictTree:
     """Nodes know their parent and the list of their children."""

@@ -6,8 +6,6 @@ for all paths that leave the tree there. A tree is a dict of the parent of each 
 
 import numpy as np
 
-__all__ = ["ended", "expected_growth", "similar_paths"]
-
 
 def leaves_of(parent):
     return [node for node in parent if node not in parent.values() and node != 0]
