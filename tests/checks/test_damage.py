@@ -13,13 +13,7 @@ from sklearn.base import clone
 
 from checks.corpora import topic_counts
 from checks.damage_runner import OUTCOMES
-from checks.estimators import (
-    INSTANCES,
-    evaluate,
-    every_estimator,
-    every_kind,
-    rows_of,
-)
+from checks.estimators import INSTANCES, evaluate, every_estimator, every_kind, rows_of
 from checks.states import assert_same, snapshot
 from skbnp import HDP
 from skbnp.components.tree_sticks import LevelPriors

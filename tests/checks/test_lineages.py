@@ -5,13 +5,7 @@ import scipy.sparse as sp
 
 import skbnp.dask
 from checks.corpora import topic_counts
-from checks.estimators import (
-    FIRST,
-    every_estimator,
-    fresh,
-    rows_of,
-    takes_warm_start,
-)
+from checks.estimators import FIRST, every_estimator, fresh, rows_of, takes_warm_start
 from checks.lineages import check_lineage, replay
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees

@@ -22,11 +22,7 @@ from checks.estimators import (
     stacked,
     takes_counts_only,
 )
-from checks.states import (
-    assert_same,
-    check_leaves_global_random_state,
-    snapshot,
-)
+from checks.states import assert_same, check_leaves_global_random_state, snapshot
 from skbnp import NestedHDP
 
 #: Rounding of a mean over tokens: sums of fewer than 10^5 terms of one size, in another

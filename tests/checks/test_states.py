@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from checks.estimators import (
-    every_kind,
-    is_variational,
-)
+from checks.estimators import every_kind, is_variational
 from checks.states import assert_same, learned, snapshot
 
 

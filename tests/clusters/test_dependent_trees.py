@@ -10,10 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils.estimator_checks import check_estimator
 
 import skbnp
-from checks.worker_pools import (
-    ScriptedPool,
-    scripted_workers,
-)
+from checks.worker_pools import ScriptedPool, scripted_workers
 from clusters.fits import CHUNKS, CORPUS, EPOCHS, X, assert_same_fit, chunked, fit_trees
 from clusters.fits import TREE_SETTINGS as SETTINGS
 from skbnp.dask import DependentTrees

@@ -10,18 +10,8 @@ from pathlib import Path
 import pytest
 
 from checks.long import daily
-from checks.worker_pools import (
-    FAULTS,
-    ScriptedPool,
-    scripted_workers,
-)
-from clusters.fits import (
-    COUNTS,
-    FITS,
-    X,
-    assert_same_fit,
-    undisturbed,
-)
+from checks.worker_pools import FAULTS, ScriptedPool, scripted_workers
+from clusters.fits import COUNTS, FITS, X, assert_same_fit, undisturbed
 from skbnp.utils.archive import FitFile
 
 BOTH = "HDP", "DependentTrees"

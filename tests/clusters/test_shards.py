@@ -10,12 +10,7 @@ import pytest
 from checks.worker_pools import FAULTS, ScriptedPool
 from skbnp.dask import _shards
 from skbnp.dask._inputs import RowBlock
-from skbnp.dask._shards import (
-    DaskShards,
-    Roster,
-    WorkerShards,
-    WorkersLostError,
-)
+from skbnp.dask._shards import DaskShards, Roster, WorkerShards, WorkersLostError
 from skbnp.inference.shards import Broadcast, LocalShards
 
 RNG = np.random.default_rng(0)

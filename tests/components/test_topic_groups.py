@@ -8,12 +8,7 @@ from scipy.cluster.hierarchy import fcluster, is_valid_linkage
 from sklearn.metrics import adjusted_rand_score
 
 from reference.topic_groups import evidence, partitions
-from skbnp.components.topic_groups import (
-    Evidence,
-    Groups,
-    TopicCounts,
-    group_topics,
-)
+from skbnp.components.topic_groups import Evidence, Groups, TopicCounts, group_topics
 
 
 def planted(rng, n_groups=5, n_each=4, n_docs=300, length=80, outer=1.0, inner=1.0):

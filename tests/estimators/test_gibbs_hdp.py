@@ -6,16 +6,11 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import (
-    DataConversionWarning,
-)
+from sklearn.exceptions import DataConversionWarning
 
 from checks.states import assert_same
 from skbnp import GibbsHDP
-from skbnp.metrics import (
-    held_out_log_likelihood,
-    split_tokens,
-)
+from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 #: A chain whose sweeps do not depend on how many are made.
 CHAIN = {"burn_in": 4, "thin": 2, "split_merge_sweeps": 6, "random_state": 0}

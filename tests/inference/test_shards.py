@@ -5,12 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from skbnp.inference.shards import (
-    Broadcast,
-    LocalShards,
-    ProcessCache,
-    add_up,
-)
+from skbnp.inference.shards import Broadcast, LocalShards, ProcessCache, add_up
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,7 @@ from skbnp.estimators import SplitMerge
 from skbnp.inference.posterior import Lineage
 from skbnp.inspection import LineageDisplay
 from skbnp.inspection._displays import BLUE, GREY, VERMILION
-from skbnp.inspection._lineage import (
-    ancestors,
-    descendants,
-    history_of,
-    lanes_of,
-)
+from skbnp.inspection._lineage import ancestors, descendants, history_of, lanes_of
 
 #: 0 and 1 begin; 0 gives 2, 2 gives 3; 1 goes into 0; 4 is born; 2 ends; 5 from 4.
 STORY = [

@@ -16,12 +16,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 from checks.corpora import topic_counts
 from checks.estimators import FIRST, each_class, fresh, gives_proportions, rows_of
 from skbnp import HDP, GibbsHDP, StickBreakingHDP
-from skbnp.inspection import (
-    TopicSharesDisplay,
-    _shares,
-    topic_shares,
-    topics_over_time,
-)
+from skbnp.inspection import TopicSharesDisplay, _shares, topic_shares, topics_over_time
 
 SLOPE = 0.03
 

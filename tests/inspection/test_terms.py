@@ -5,10 +5,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_extraction.text import (
-    CountVectorizer,
-    TfidfTransformer,
-)
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline

@@ -10,11 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from checks.grids import on_grid
 from reference import hdp_collapsed as reference
 from skbnp.components.word_topics import Weighting, WordTopics
-from skbnp.kernels._collapsed import (
-    collapsed_sums,
-    infer_collapsed,
-    infer_zero_order,
-)
+from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed, infer_zero_order
 from skbnp.kernels._restaurant import expected_tables_grid, n_grid_rows
 
 #: Single precision rounds by 6e-8 relatively. Sums of some dozens of products and the

@@ -5,11 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from reference import dependent_trees as reference
-from skbnp.kernels._sticks import (
-    beta_parameters,
-    expected_log_weights,
-    merge_gains,
-)
+from skbnp.kernels._sticks import beta_parameters, expected_log_weights, merge_gains
 from skbnp.models.dependent_trees.state import TreePriors, stick_evidence
 from skbnp.trees import Tree
 

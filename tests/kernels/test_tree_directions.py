@@ -6,11 +6,7 @@ import scipy.sparse as sp
 
 from reference import tree_directions as reference
 from skbnp.distributions import expansion
-from skbnp.kernels._tree_directions import (
-    integrate_out,
-    prior_products,
-    products,
-)
+from skbnp.kernels._tree_directions import integrate_out, prior_products, products
 from skbnp.trees import Tree
 
 #: A leaf, a chain, nodes with and without rows below one that is old, and one alone.

@@ -5,11 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from reference import tree_rows as reference
-from skbnp.distributions import (
-    bessel_ratio,
-    expansion,
-    log_normaliser,
-)
+from skbnp.distributions import bessel_ratio, expansion, log_normaliser
 from skbnp.kernels._directions import bessel_slopes, log_constants
 from skbnp.kernels._tree_rows import allocate, fill_parameters, move_rows
 from skbnp.trees import Tree

@@ -10,12 +10,7 @@ from reference import hdp_collapsed
 from reference import held_out as reference
 from skbnp.components.word_topics import SeenWords, WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.models.hdp.fold_in import (
-    MeanTopics,
-    fold_in,
-    fold_in_by_mean_field,
-    mix,
-)
+from skbnp.models.hdp.fold_in import MeanTopics, fold_in, fold_in_by_mean_field, mix
 
 #: Single precision, 6e-8, passed on by ten iterations that take counts out of others;
 #: of the tokens of a document.

@@ -17,11 +17,7 @@ from skbnp.models.dependent_trees.epoch import EpochModel, EpochMoves, close_epo
 from skbnp.models.dependent_trees.local import NodeTable, sum_rows, update_local
 from skbnp.models.dependent_trees.records import remove
 from skbnp.models.dependent_trees.state import EpochStats, TreePriors, next_epoch
-from skbnp.models.dependent_trees.updates import (
-    node_sums,
-    spherical_kmeans,
-    start_tree,
-)
+from skbnp.models.dependent_trees.updates import node_sums, spherical_kmeans, start_tree
 
 PRIORS = TreePriors()
 

@@ -16,10 +16,7 @@ from checks.epochs import (
     unit,
 )
 from reference import dependent_trees as reference
-from skbnp.distributions import (
-    inverse_bessel_ratio,
-    log_normaliser,
-)
+from skbnp.distributions import inverse_bessel_ratio, log_normaliser
 from skbnp.models.dependent_trees.local import Naturals, NodeTable, update_local
 from skbnp.models.dependent_trees.state import (
     bessel_slope,
@@ -28,10 +25,7 @@ from skbnp.models.dependent_trees.state import (
     natural_lengths,
     row_gains,
 )
-from skbnp.models.dependent_trees.updates import (
-    natural_of,
-    update_means,
-)
+from skbnp.models.dependent_trees.updates import natural_of, update_means
 from skbnp.trees import Tree
 
 # Lengths ------------------------------------------------------------------------------

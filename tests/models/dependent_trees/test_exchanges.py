@@ -18,10 +18,7 @@ from skbnp.models.dependent_trees.epoch import (
     EpochPosterior,
 )
 from skbnp.models.dependent_trees.local import NodeTable, sum_rows, update_local
-from skbnp.models.dependent_trees.merges import (
-    past_gains,
-    propose_exchanges,
-)
+from skbnp.models.dependent_trees.merges import past_gains, propose_exchanges
 from skbnp.models.dependent_trees.records import (
     Products,
     attach,

@@ -25,10 +25,7 @@ from skbnp.models.dependent_trees.attachments import (
     propose_reversals,
     reverse_gain,
 )
-from skbnp.models.dependent_trees.births import (
-    collect,
-    propose_birth,
-)
+from skbnp.models.dependent_trees.births import collect, propose_birth
 from skbnp.models.dependent_trees.epoch import (
     EpochModel,
     EpochMoves,

@@ -7,10 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from skbnp.distributions import draw
 from skbnp.models.dependent_trees.state import TreePriors
-from skbnp.models.dependent_trees.updates import (
-    spherical_kmeans,
-    start_tree,
-)
+from skbnp.models.dependent_trees.updates import spherical_kmeans, start_tree
 
 PRIORS = TreePriors()
 

@@ -15,13 +15,7 @@ from skbnp.components.tree_sticks import log_stub_priors, stick_parameters
 from skbnp.inference.executor import Executor
 from skbnp.models.hca import local
 from skbnp.models.hca import state as frames
-from skbnp.models.hca.local import (
-    PRUNE,
-    coordinates,
-    log_density,
-    sums,
-    update_local,
-)
+from skbnp.models.hca.local import PRUNE, coordinates, log_density, sums, update_local
 from skbnp.models.hca.model import (
     Model,
     convert,
