@@ -59,7 +59,12 @@ from skbnp.models.hdp.held_out import (
     hold_out,
     suit_priors,
 )
-from skbnp.models.hdp.held_out_trials import REMEMBERED, HeldOutTrials
+from skbnp.models.hdp.held_out_trials import (
+    ALIKE,
+    ALIKE_ERRORS,
+    REMEMBERED,
+    HeldOutTrials,
+)
 from skbnp.models.hdp.local import CollapsedStep, DocumentStep
 from skbnp.models.hdp.model import (
     SMALLEST_WEIGHT,
@@ -1227,9 +1232,13 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             return restart
         beside = beside.reduced_finely(held_out, price)
         present = self._suited(posterior, held_out, executor)
-        is_better = beside.is_better(present, held_out, price)
-        what = "accepted" if is_better else "rejected"
-        monitor.report(f"restart with {beside.n_topics} topics {what}")
+        net = beside.gain_over(present, held_out, price, slice(None))
+        is_better = net.mean > max(ALIKE, ALIKE_ERRORS * net.error)
+        monitor.report(
+            f"restart with {beside.n_topics} topics "
+            f"{'accepted' if is_better else 'rejected'}: "
+            f"held-out documents gain {net.mean:.4f} +- {net.error:.4f} nats"
+        )
         n_before, n_next = present.n_topics, 0.0
         if is_better:
             replace_topics(posterior, beside.posterior, executor, monitor)

@@ -18,10 +18,8 @@ from skbnp.inference.protocols import Corpus
 from skbnp.kernels._moves import late_topics_step
 from skbnp.models.hdp.births import add_topics, propose_births, reduce, reductions
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities
-from skbnp.models.hdp.held_out import OTHERS, HeldOut, Prediction, compare
+from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.held_out_trials import (
-    ALIKE,
-    ALIKE_ERRORS,
     BUDGET,
     LEAST_REDUCED,
     NEAR,
@@ -36,9 +34,9 @@ from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
 #: Births of a restart for each topic, and at least.
 BIRTH_RATE, FEWEST_BIRTHS = 1.0, 32
-#: Documents that a restart learns before topics end and again before it is judged, as a
-#: multiple of those kept.
-PASSES = 4.0
+#: Documents that a restart learns before topics end, and again before it is judged, as
+#: a multiple of those kept.
+PASSES = 8.0
 #: Growth of a stream before the next restart after one that added such a share of
 #: topics.
 GROWTH_AFTER_BIRTHS, MANY_BIRTHS = 1.25, 0.2
@@ -153,10 +151,10 @@ class Candidate(NamedTuple):
             )
             if fewer is None:
                 break
-            net, error = fewer.net_gain(best, held_out, price)
-            if net > 0.0:
+            gain = fewer.gain_over(best, held_out, price)
+            if gain.mean > 0.0:
                 best = fewer
-            elif net < -NEAR * error:
+            elif gain.mean < -NEAR * gain.error:
                 break
             now = fewer
         return best.reduced_finely(held_out, price)
@@ -166,30 +164,29 @@ class Candidate(NamedTuple):
         best, n_changes = self, max(int(LEAST_REDUCED * self.n_topics), 1)
         while n_changes:
             fewer = best.with_fewer(held_out, n_changes, n_changes)
-            if fewer is not None and fewer.net_gain(best, held_out, price)[0] > 0.0:
+            if fewer and fewer.gain_over(best, held_out, price).mean > 0.0:
                 best = fewer
             else:
                 n_changes //= 2
         return best
 
-    def net_gain(
-        self, other: "Candidate", held_out: HeldOut, price: float
-    ) -> tuple[float, float]:
-        """Gain over another candidate less the price of more topics, and its error.
+    def gain_over(
+        self,
+        other: "Candidate",
+        held_out: HeldOut,
+        price: float,
+        judges: slice = OTHERS,
+    ) -> Gain:
+        """Gain over another candidate less the price of topics, nats per token.
 
-        By the documents that did not choose what ends.
+        By default by documents that did not choose what ends.
         """
         new, old, n_tokens = (
-            values[OTHERS] for values in (self.logs, other.logs, held_out.n_tokens)
+            values[judges] for values in (self.logs, other.logs, held_out.n_tokens)
         )
         gain = compare(new, old, n_tokens)
-        return gain.mean - price * (self.n_topics - other.n_topics), gain.error
-
-    def is_better(self, other: "Candidate", held_out: HeldOut, price: float) -> bool:
-        """Whether all documents gain clearly over another candidate, less the price."""
-        gain = compare(self.logs, other.logs, held_out.n_tokens)
-        net = gain.mean - price * (self.n_topics - other.n_topics)
-        return bool(net > max(ALIKE, ALIKE_ERRORS * gain.error))
+        n_more = self.n_topics - other.n_topics
+        return gain._replace(mean=gain.mean - price * n_more)
 
 
 def replace_topics(
