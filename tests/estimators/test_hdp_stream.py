@@ -17,6 +17,7 @@ from skbnp.estimators import SplitMerge
 from skbnp.inference.protocols import OnlineSchedule
 from skbnp.models.hdp import held_out_trials
 from skbnp.models.hdp import posterior as reservoir
+from skbnp.models.hdp.held_out import Gain
 from skbnp.models.hdp.posterior import Reservoir
 from skbnp.models.hdp.stream_trials import Candidate
 
@@ -199,9 +200,9 @@ def test_a_stream_without_trials_starts_from_all_documents(moves, bars):
 
 
 def test_a_restart_is_due_again_when_the_stream_has_doubled(bars, monkeypatch):
-    monkeypatch.setattr(Candidate, "is_better", lambda *arguments: False)
+    monkeypatch.setattr(Candidate, "gain_over", lambda *arguments: Gain(-1.0, 0.0))
     hdp = HDP(4, random_state=0).partial_fit(bars.data[:200])
-    for begin, n_next in ((200, 600), (400, 600), (600, 1200)):
+    for begin, n_next in ((200, 600), (400, 600), (600, 600), (800, 1200)):
         hdp.partial_fit(bars.data[begin : begin + 200])
         assert hdp._posterior.reservoir.n_next == n_next
 
