@@ -19,7 +19,7 @@ from skbnp.inspection._displays import shortened
 from skbnp.inspection._groups import counted
 from skbnp.inspection._shares import topic_shares
 from skbnp.inspection._summary import Account, next_steps, texts_of
-from skbnp.inspection._terms import leading, relevant_terms, signed, top_documents
+from skbnp.inspection._terms import relevant_columns, signed, top_documents
 from skbnp.inspection._tokens import TopicText
 from skbnp.utils import fitted as read
 from skbnp.utils.archive import written
@@ -268,17 +268,12 @@ class _Page(Account):
         if self.has_shares:
             given = self.estimator, self.X, n_documents
             best, own = top_documents(*given, epochs=self.epochs, return_shares=True)
-        relevant: list[list[str]] = []
-        if self.unit != "row":
-            names, n = self.feature_names, min(n_terms, 6)
-            relevant = relevant_terms(self.estimator, names, n)
-        cards = {}
+        columns, cards = relevant_columns(self.estimator, n_terms), {}
         for k in self.listed.tolist():
             number, name = self.numbers[k], self.called[k]
             head = f"{self.noun.capitalize()} {number}" + (f": {name}" if name else "")
             parts = [f"<h4>{escape(head)}</h4>", self._share(k)]
-            parts.append(self._terms(k, n_terms))
-            parts += [paragraph(f"Its own: {', '.join(of)}") for of in relevant[k:][:1]]
+            parts.append(self._terms(self.distr[k], columns[k]))
             parts += [
                 self._document(k, row, share, texts, are_texts)
                 for row, share in zip(best[k], own[k], strict=True)
@@ -301,10 +296,8 @@ class _Page(Account):
         begin, end = np.nan_to_num([low[k], high[k]]).tolist()
         return paragraph(text) + bar(mean[k], begin, end, most)
 
-    def _terms(self, k, n_terms) -> str:
-        """Return the terms of topic k as HTML."""
-        values = self.distr[k]
-        columns = leading(values, n_terms)
+    def _terms(self, values, columns) -> str:
+        """Return terms and bars of their values as HTML."""
         most = np.abs(values[columns]).max(initial=0.0)
         names = signed(values, columns, self.names)
         lines = "".join(

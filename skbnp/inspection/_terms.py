@@ -110,6 +110,12 @@ def top_terms(
     names = read.column_names(estimator, components.shape[1], feature_names)
     if relevance == 1.0:
         return [terms_of(row, names, n) for row in components]
+    if read.are_directions(read.fitted_model(estimator)):
+        name = type(read.fitted_model(estimator)).__name__
+        raise TypeError(
+            f"relevance must be 1 for directions, got {relevance:g}: components of "
+            f"{name} are no probabilities of terms."
+        )
     columns = relevant_columns(estimator, n, relevance)
     return [names[best].tolist() for best in columns]
 
@@ -124,14 +130,13 @@ def relevant_terms(estimator, names, n) -> list[list[str]]:
 
 
 def relevant_columns(estimator, n, weight=RELEVANCE):
-    """Return the columns of the most relevant terms, a list of arrays."""
-    if read.are_directions(read.fitted_model(estimator)):
-        name = type(read.fitted_model(estimator)).__name__
-        raise TypeError(
-            f"relevance must be 1 for directions, got {weight:g}: components of {name} "
-            "are no probabilities of terms."
-        )
+    """Return the columns of the most relevant terms, a list of arrays.
+
+    For directions those of the largest entries.
+    """
     _, distr = read.topics(estimator)
+    if read.are_directions(read.fitted_model(estimator)):
+        return [leading(values, n) for values in distr]
     total = read.token_shares(estimator) @ distr
     return columns_by_relevance(distr, total, n, weight)
 
@@ -851,13 +856,12 @@ class TopicTermsDisplay(Display):
         numbers, noun = read.topic_numbers(estimator, len(distr)), read.noun_of(model)
         called = read.topic_names(estimator, len(distr))
         label, totals, relations = SHARE, None, None
+        relevant = relevant_columns(estimator, n_terms)
+        columns = [relevant[k] for k in rows]
         if read.are_directions(model):
-            columns = [leading(distr[k], n_terms) for k in rows]
             is_unit = hasattr(model, "vmf_concentration_")
             label = "entry of its direction" if is_unit else "loading"
         else:
-            relevant = relevant_columns(estimator, n_terms)
-            columns = [relevant[k] for k in rows]
             totals = [(ranking.shares @ distr)[best] for best in columns]
             if not hasattr(model, "tree_"):
                 relations = _relations(distr, ranking, rows, numbers, noun)
