@@ -18,7 +18,6 @@ from skbnp.estimators._trees import (
 )
 from skbnp.estimators._variational import (
     BoundMixin,
-    MinibatchMixin,
     VariationalEstimator,
 )
 from skbnp.inference.engine import Learner, StreamLearner
@@ -79,9 +78,7 @@ ENOUGH_ROWS = 200
 NOTHING_LEFT = 1e-4
 
 
-class HierarchicalComponentAnalysis(
-    PathsMixin, BoundMixin, MinibatchMixin, VariationalEstimator
-):
+class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator):
     """Hierarchical component analysis: a tree of directions, by variational inference.
 
     A mixture of probabilistic principal component analyses that share directions: each

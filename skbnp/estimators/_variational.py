@@ -223,9 +223,16 @@ class VariationalEstimator(
         learner.check(posterior)
         return learner, around
 
-    @abstractmethod
     def _learn_stream(self, posterior, session: FitSession) -> None:
-        """Make the passes of `partial_fit`."""
+        """Make the passes of `partial_fit`, here one by `_learn_chunk`."""
+        session.begin_pass()
+        given = session.rows, session.executor, session.monitor
+        self._learn_chunk(posterior, *given)
+        session.end()
+
+    #: Makes an online update for each minibatch of a chunk, in row order, given
+    #: posterior, rows, executor and monitor.
+    _learn_chunk: Callable[..., None]
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False) -> dict:
         """Return the fitted attributes of a posterior; here those of all models."""
@@ -464,21 +471,7 @@ class VariationalEstimator(
         return sum(self._posterior.objective().values())
 
 
-class MinibatchMixin(ABC):
-    """Mixin of estimators whose `partial_fit` makes one pass of minibatches."""
-
-    def _learn_stream(self, posterior, session: FitSession) -> None:
-        session.begin_pass()
-        given = session.rows, session.executor, session.monitor
-        self._learn_chunk(posterior, *given)
-        session.end()
-
-    @abstractmethod
-    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
-        """Make an online update for each minibatch of a chunk, in row order."""
-
-
-class CountModel(MinibatchMixin, _base.TopicModelMixin, VariationalEstimator):
+class CountModel(_base.TopicModelMixin, VariationalEstimator):
     """Base of variational models of counts: `fit` and `partial_fit` of documents."""
 
     _parameter_constraints: dict = {
