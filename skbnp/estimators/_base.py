@@ -16,6 +16,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
+from sklearn.callback import CallbackSupportMixin
 
 from skbnp.estimators._cautions import (
     warn_if_few_documents,
@@ -92,7 +93,13 @@ except PackageNotFoundError:  # used from a source tree that is not installed
     _VERSION = "unknown"
 
 
-class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
+class ComponentModel(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+    ABC,
+):
     """Base of all estimators: output names, copies, pickles, files."""
 
     #: What scikit-learn's drawing of an estimator links to: the package's page.
@@ -155,7 +162,7 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         for name in names:
             self.__dict__.pop(name, None)
 
-    def _take_names(self, other: "ComponentModelMixin") -> None:
+    def _take_names(self, other: "ComponentModel") -> None:
         """Copy the names of topics from another estimator, if it has any."""
         self._forget("topic_names_")
         names = getattr(other, "topic_names_", None)
@@ -218,7 +225,7 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
                 f"The saved state is of another class than {name}, or damaged: it has "
                 f"no {', '.join(sorted(missing))}."
             )
-        super(ComponentModelMixin, loaded).__setstate__(from_plain(plain))
+        super(ComponentModel, loaded).__setstate__(from_plain(plain))
         if loaded.__sklearn_is_fitted__():
             with np.errstate(all="ignore"):  # what overflows is out of range
                 check_fitted(loaded)
@@ -257,7 +264,7 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         """Warn of uncertain components after a fit."""
 
 
-class TopicModelMixin(ComponentModelMixin, TransformerMixin):
+class TopicModelMixin(ComponentModel):
     """Base of all models of counts: checks of documents, `transform`, `score`, tags."""
 
     n_jobs: int | None

@@ -1,6 +1,6 @@
 """Base of estimators by Gibbs sampling: chains, kept samples, warm starts, chunks."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -11,8 +11,6 @@ from typing import Any, Self, TypedDict
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators import _base
@@ -65,13 +63,7 @@ class SweepsAccount(TypedDict):
     goes_on: bool
 
 
-class Sampler(
-    CallbackSupportMixin,
-    _base.ComponentModelMixin,
-    TransformerMixin,
-    BaseEstimator,
-    ABC,
-):
+class Sampler(_base.ComponentModel):
     """Base of samplers from data of any kind.
 
     Subclasses define what is read, the chains and their starts, and have their own

@@ -10,8 +10,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.word_topics import SeenWords, WordTopics
@@ -103,13 +101,7 @@ LEAST_DOCS, LEAST_TOKENS = 128, 4000
 MOST_UPDATES, MOST_DOCS = 80, 4096
 
 
-class VariationalEstimator(
-    CallbackSupportMixin,
-    _base.ComponentModelMixin,
-    TransformerMixin,
-    BaseEstimator,
-    ABC,
-):
+class VariationalEstimator(_base.ComponentModel):
     """Base of estimators that learn a variational posterior from rows of any kind.
 
     Subclasses define the rows that are read, the globals, their start and the learner.
