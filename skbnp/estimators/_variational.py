@@ -222,9 +222,11 @@ class VariationalEstimator(_base.ComponentModel):
         self._learn_chunk(posterior, *given)
         session.end()
 
-    #: Makes an online update for each minibatch of a chunk, in row order, given
-    #: posterior, rows, executor and monitor.
-    _learn_chunk: Callable[..., None]
+    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
+        """Make an online update for each minibatch of a chunk, in row order.
+
+        Nothing where a stream has other passes.
+        """
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False) -> dict:
         """Return the fitted attributes of a posterior; here those of all models."""
