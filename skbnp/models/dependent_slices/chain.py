@@ -37,7 +37,7 @@ from skbnp.models.dependent_slices.model import (
     log_joint_of,
 )
 from skbnp.models.dependent_slices.moves import (
-    Attachments,
+    attach_some,
     propose_intermediate,
     propose_split_or_merge,
 )
@@ -485,7 +485,6 @@ class SliceChain(Chain[TreeChainState]):
     """
 
     phase: Phase
-    _attachments: Attachments
     _sums: sp.csr_array  # of the rows at each node, after a sweep
     _along: float  # products of rows with the directions of their nodes
     _products: Array  # (n_nodes, 4) of neighbours, see `prior_products`
@@ -581,7 +580,7 @@ class SliceChain(Chain[TreeChainState]):
     @property
     def n_pieces(self) -> int:
         """Number of pieces of a sweep, each a list of parallel tasks."""
-        return 3 * len(PARITIES) + 7
+        return 3 * len(PARITIES) + 5
 
     def tasks(self, piece: int) -> Sequence[Callable[[], object]]:
         """List the tasks of a piece: blocks of nodes, or rows of groups of these."""
@@ -609,14 +608,10 @@ class SliceChain(Chain[TreeChainState]):
         if part == 0:
             return [self._change_tree]
         if part == 1:
-            return self._attachments.tasks()
-        if part == 2:
-            return [self._attach]
-        if part == 3:
             return self._tasks_of_products()
-        if part == 4:
+        if part == 2:
             return [self._learn]
-        return self._joint.tasks() if part == 5 else []
+        return self._joint.tasks() if part == 3 else []
 
     def _begin_phase(self, number: int) -> None:
         """Begin a phase of a sweep in place, in free arrays of an earlier phase."""
@@ -649,21 +644,17 @@ class SliceChain(Chain[TreeChainState]):
         return partial(stream, self.seed_entropy, Purpose.SWEEP, *place)
 
     def _change_tree(self) -> None:
-        """Propose splits, merges and intermediate nodes; choose nodes to attach."""
-        state = self.sampler_state
-        self._rng = self._streams(len(PARITIES))()
+        """Propose splits, merges, intermediate nodes and other parents."""
+        state, rng = self.sampler_state, self._streams(len(PARITIES))()
         if state.directions.n_unseen:
             n_draws = 3 * self.settings.n_proposals + 1
             directions = state.directions.with_axes_for(n_draws)
             state = replace(state, directions=directions)
         for _ in range(self.settings.n_proposals):
-            state = propose_split_or_merge(state, self._rng)
+            state = propose_split_or_merge(state, rng)
         if self.settings.n_proposals:
-            state = propose_intermediate(state, self._rng)
-        self._attachments = Attachments(state, self.settings.n_proposals, self._rng)
-
-    def _attach(self) -> None:
-        self.sampler_state = self._attachments.judge(self._rng)
+            state = propose_intermediate(state, rng)
+        self.sampler_state = attach_some(state, self.settings.n_proposals, rng)
         self._products = np.zeros((len(self.sampler_state.tree), 4))
 
     def _tasks_of_products(self) -> Sequence[Callable[[], object]]:

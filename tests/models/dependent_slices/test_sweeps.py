@@ -91,14 +91,7 @@ def sweep(state, rng):
         state = replace(state, directions=state.directions.with_axes_for(4))
     state = moves.propose_split_or_merge(state, rng)
     state = moves.propose_intermediate(state, rng)
-    return attach(state, rng)
-
-
-def attach(state, rng, n_proposals=1):
-    proposals = moves.Attachments(state, n_proposals, rng)
-    for task in proposals.tasks():
-        task()
-    return proposals.judge(rng)
+    return moves.attach_some(state, 1, rng)
 
 
 def state_of(state):
@@ -329,7 +322,10 @@ def test_attachments_have_the_frequencies_alone(n_proposals):
     state = in_children([-1, 0, 0, 0], [1, 2, 3], ANGLES)
     states = labelled_trees([1, 2, 3])
     assert len(states) == 16
-    propose = partial(attach, n_proposals=n_proposals)
+
+    def propose(state, rng):
+        return moves.attach_some(state, n_proposals, rng)
+
     check_proposals(state, propose, states, 800)
 
 
@@ -451,22 +447,6 @@ def test_wrong_ratios_of_intermediate_nodes_are_seen(where, name, wrong, monkeyp
     monkeypatch.setattr(where, name, wrong)
     with pytest.raises(AssertionError):
         check_ratios(monkeypatch, "first")
-
-
-def test_products_follow_from_what_proposals_have_changed():
-    """What was known before proposals is true of the state after them."""
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        state = in_children([-1, 0, 1, 0, 3, 0], [1, 2, 3, 4, 5], np.arange(5.0))
-        proposals = moves.Attachments(state, 6, rng)
-        for task in proposals.tasks():
-            task()
-        state = proposals.judge(rng)
-        for node, number in proposals._number.items():
-            natural = moves.natural_of(state, node)
-            np.testing.assert_allclose(proposals._naturals[number], natural)
-            result = proposals._products[number, state.directions.row]
-            np.testing.assert_allclose(result, state.directions @ natural, atol=1e-12)
 
 
 # -- directions whose children have a past ---------------------------------------------
