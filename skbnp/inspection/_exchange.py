@@ -178,16 +178,9 @@ def to_lda(estimator: BaseEstimator) -> LatentDirichletAllocation:
     return lda
 
 
-#: What a history has besides what was drawn, and what ArviZ calls it, if it has a use.
-STATISTICS = {
-    "log_joint": "lp",
-    "n_splits": "n_splits",
-    "n_merges": "n_merges",
-    "epoch": "epoch",
-    "chain": "",
-    "step": "",
-    "seconds": "",
-}
+#: Columns of a history that are statistics of sweeps, and those that ArviZ has no use
+#: for; all others are drawn from the posterior.
+STATISTICS, UNUSED = ("n_splits", "n_merges", "epoch"), ("chain", "step", "seconds")
 
 
 def to_anndata(
@@ -333,6 +326,7 @@ def chain_arrays(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             f"estimator must have chains of {FEWEST} sweeps or more after burn-in: "
             "increase max_iter, or decrease burn_in."
         )
-    posterior = {name: traces[name] for name in traces if name not in STATISTICS}
-    statistics = {new: traces[old] for old, new in STATISTICS.items() if old in traces}
-    return posterior, {name: trace for name, trace in statistics.items() if name}
+    posterior = {name: traces[name] for name in traces if name not in UNUSED}
+    statistics = {"lp": posterior.pop("log_joint")}
+    statistics |= {of: posterior.pop(of) for of in STATISTICS if of in posterior}
+    return posterior, statistics
