@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import softmax
 
 from checks.frequencies import check_frequencies
 from checks.long import daily
@@ -48,12 +47,15 @@ N_DRAWS = 4_000
 
 def posterior(groups, alpha, a, gamma, eta):
     """Probability of every seating."""
-    log_p = [
-        reference.log_prior_in_groups(s, groups, alpha, a, gamma)
-        + reference.log_evidence_of_counts(s, DOCS, eta, N_WORDS)
-        for s in SEATINGS
-    ]
-    return softmax(log_p)
+    log_p = np.array(
+        [
+            reference.log_prior_in_groups(s, groups, alpha, a, gamma)
+            + reference.log_evidence_of_counts(s, DOCS, eta, N_WORDS)
+            for s in SEATINGS
+        ]
+    )
+    p = np.exp(log_p - log_p.max())
+    return p / p.sum()
 
 
 def seat(groups, alpha, a, gamma, eta):
@@ -68,7 +70,13 @@ def seat(groups, alpha, a, gamma, eta):
 def number(seating):
     """Number of a seating."""
     dishes = seating.dish[seating.begin[seating.tokens.doc] + seating.table]
-    return SEATINGS[reference.canonical_of(seating.begin, seating.table, dishes)]
+    split = seating.begin[1:-1]
+    tables = [own.tolist() for own in np.split(seating.table, split)]
+    served = [own.tolist() for own in np.split(dishes, split)]
+    of_table = [
+        dict(zip(*pair, strict=True)) for pair in zip(tables, served, strict=True)
+    ]
+    return SEATINGS[reference.canonical(tables, of_table)]
 
 
 def kernel_draws(n_draws, groups, settings, steps, seed):
@@ -123,7 +131,7 @@ def test_frequencies_are_those_of_the_posterior(case, seed):
     check_frequencies(drawn, posterior(given[0], *given[1]))
 
 
-# -- negative controls -----------------------------------------------------------------
+# -- planted bugs ----------------------------------------------------------------------
 
 
 def test_check_finds_a_wrong_concentration_of_groups():
@@ -133,3 +141,35 @@ def test_check_finds_a_wrong_concentration_of_groups():
     for wrong in (a / 2.0, 2.0 * a):
         with pytest.raises(AssertionError):
             check_frequencies(drawn, posterior(groups, alpha, wrong, gamma, eta))
+
+
+class ForgetsTablesOfItsGroup(reference.GroupedFranchise):
+    def own_tables(self, group, dish):
+        return 0
+
+
+def reference_draws(cls, groups, settings, n_draws, seed):
+    alpha, a, gamma, eta = settings
+    rng = np.random.default_rng(seed)
+    franchise = cls(DOCS, groups, N_WORDS, alpha, a, gamma, eta, rng)
+    drawn = []
+    for _ in range(n_draws):
+        franchise.sweep()
+        drawn.append(SEATINGS[franchise.seating()])
+    return drawn
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("groups", GROUPS)
+def test_the_reference_has_the_frequencies_of_the_posterior(groups):
+    given = GROUPS[groups], SETTINGS["many tables"]
+    drawn = reference_draws(reference.GroupedFranchise, *given, N_DRAWS, 0)
+    check_frequencies(drawn, posterior(given[0], *given[1]))
+
+
+@pytest.mark.weekly
+def test_check_finds_a_bug_of_the_tables_of_groups():
+    given = GROUPS["two of one"], SETTINGS["many tables"]
+    drawn = reference_draws(ForgetsTablesOfItsGroup, *given, N_DRAWS, 0)
+    with pytest.raises(AssertionError):
+        check_frequencies(drawn, posterior(given[0], *given[1]))
