@@ -62,6 +62,7 @@ from skbnp.models.hdp.held_out import (
 from skbnp.models.hdp.held_out_trials import (
     ALIKE,
     ALIKE_ERRORS,
+    FEWEST_FIRST_USES,
     REMEMBERED,
     HeldOutTrials,
 )
@@ -1203,7 +1204,9 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
                 return
             posterior.reservoir = reservoir = reservoir.begin_restart()
             n_samples = self._n_samples(posterior, reservoir.learned)
-            restart = Restart.of(posterior, n_samples, self._plan.moves.births)
+            moves = self._plan.held_out_moves
+            births = moves is not None and moves.births
+            restart = Restart.of(posterior, n_samples, births)
             learned = learned[:0]  # they are among those kept
         restart = restart.copy()
         beside, is_reduced = restart.posterior, restart.is_reduced
@@ -1256,6 +1259,9 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         result = suit_priors(
             held_out, posterior, executor, folds, repeats=plan.learns_burstiness
         )
+        if held_out.first_uses(result) < FEWEST_FIRST_USES:  # repeats predict it all
+            posterior.set_state(burstiness=None)
+            result = held_out.predict(posterior, executor)
         by_tables = posterior.state.burstiness is not None
         posterior.set_state(by_tables=by_tables)
         return Candidate.of(posterior, held_out, executor, result)

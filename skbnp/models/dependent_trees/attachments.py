@@ -152,7 +152,9 @@ def _compatible(tree: Tree, moves: list[tuple[int, int]]) -> list[Record]:
             continue
         moving.add(node)
         parents |= path
-        chosen.append(attach(node, int(tree.parent_of(node)), parent))
+        old = tree.parent_of(node)
+        assert old is not None  # the root has no other parent
+        chosen.append(attach(node, old, parent))
     return chosen
 
 

@@ -451,7 +451,7 @@ def white_noise(n_rows: float, n_features: int) -> float:
 
     What changes of the bound are compared with: a bound has a unit, and a zero.
     """
-    return 0.5 * n_rows * n_features * float(np.log(2.0 * np.pi * np.e))
+    return 0.5 * n_rows * n_features * (1.0 + float(np.log(2.0 * np.pi)))
 
 
 def residual_of(model: Priors, state: State, sums: Equations) -> float:

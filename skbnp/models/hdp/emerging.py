@@ -92,7 +92,7 @@ class Change:
         share = self.n_documents / self.n_kept
         parts = [
             f"{self.kind} since call {self.begin}: {name or topic}",
-            f"{self.n_documents:.0f} of {self.n_kept} documents ({100 * share:.2g} %)",
+            f"{self.n_documents:.0f} of {self.n_kept} documents ({share:.1%})",
         ]
         if self.kind == "new":
             parts.append(f"{self.gain:.0f} +- {self.error:.0f} nats")

@@ -104,6 +104,11 @@ class HeldOut:
         n_tokens = np.asarray(self.held_out.sum(axis=1)).ravel()
         return np.bincount(self.docs, n_tokens).astype(np.float64)
 
+    def first_uses(self, result: "Prediction") -> float:
+        """Share of the probability of held-out tokens that topics have, not repeats."""
+        n_tokens = np.asarray(self.held_out.sum(axis=1)).ravel()
+        return float(result.opens @ n_tokens / n_tokens.sum())
+
     def half(self, number: int, result: "Prediction") -> tuple["HeldOut", "Prediction"]:
         """Return every other document, from `number` on, and their prediction.
 

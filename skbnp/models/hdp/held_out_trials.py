@@ -449,9 +449,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             if not priors.suit_prior(self.folds, posterior, HIGHEST, run.executor):
                 break
         result = self._suited_prediction(run, self.knows_repeats)
-        n_tokens = np.asarray(self.held_out.held_out.sum(axis=1)).ravel()
-        first_uses = result.opens @ n_tokens / n_tokens.sum()
-        if is_first and first_uses < FEWEST_FIRST_USES:
+        if is_first and self.held_out.first_uses(result) < FEWEST_FIRST_USES:
             self.learns_burstiness = self.knows_repeats = False
             posterior.set_state(burstiness=None)
             result = self.held_out.predict(posterior, run.executor)
