@@ -60,8 +60,8 @@ cdef struct Proposal "skbnp_proposal":
     int32_t* counts_one
     int32_t* counts_other
     double tokens_one, tokens_other
-    # Tables are those of each group of documents, and at last those of documents without
-    # a group; without groups all count for one.
+    # Tables are those of each group of documents, and at last those of documents
+    # without a group; without groups all count for one.
     const int32_t* group    # (n_docs,); NULL: there are no groups
     int64_t n_groups
     double* tables_one
