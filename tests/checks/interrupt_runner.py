@@ -137,7 +137,7 @@ def twin(estimator, method, X, n_updates):
 #: nothing is learned; compiled code and helpers are interrupted on their way back.
 WATCHED = {
     ("engine.py", "learn"),
-    ("engine.py", "steps"),
+    ("engine.py", "one_pass"),
     ("engine.py", "learn_round"),
     ("engine.py", "stochastic_update"),
     ("engine.py", "decay_and_add"),

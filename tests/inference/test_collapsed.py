@@ -27,7 +27,7 @@ from skbnp.models.hdp.births import EndUnused
 from skbnp.models.hdp.local import CollapsedStep
 from skbnp.models.hdp.model import CollapsedHDP, HDPState
 from skbnp.models.hdp.moves import SplitMerge
-from skbnp.models.hdp.posterior import HDPPosterior, PartCache, resummed
+from skbnp.models.hdp.posterior import HDPPosterior, PartCache, Reservoir, resummed
 
 STOP = LocalStop(100, 1e-3)
 LOCAL_STEP = DocumentLocalStep(STOP, Executor(1), CollapsedStep)
@@ -119,7 +119,8 @@ def test_new_documents_of_a_stream_have_no_counts_in_the_totals(X, monkeypatch):
         return step
 
     monkeypatch.setattr(CollapsedStep, "prepare", classmethod(note))
-    monkeypatch.setattr(HDP, "_learn_again", lambda *given: None)  # of known ones
+    nothing = X[:0]  # of known ones
+    monkeypatch.setattr(Reservoir, "draw", lambda *given: nothing)
     HDP(5, batch_size=30, random_state=0).partial_fit(X).partial_fit(X)
     assert len(seen) == 6
     assert not np.concatenate(seen).any()

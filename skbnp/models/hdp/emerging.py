@@ -473,11 +473,13 @@ def new_topics(posterior: HDPPosterior, since: int, executor: Executor) -> list[
                 continue
             before = cosines(topic[None], older.words.T)[0]
             now = cosines(topic[None], present.words.T)[0]
+            own = int(present.ids[now.argmax()]) if now.max() >= SAME else -1
+            before[older.ids == own] = 0.0  # what it was before is no other topic
             result.append(
                 Change(
                     kind="new",
                     begin=begin,
-                    topic=int(present.ids[now.argmax()]) if now.max() >= SAME else -1,
+                    topic=own,
                     columns=columns,
                     words=topic,
                     mean=older.mean,
