@@ -43,7 +43,7 @@ from skbnp.rows.survey import (
 from skbnp.utils.archive import FitFile
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.fitted import topic_numbers
-from skbnp.utils.labels import NEW, Factors, Label
+from skbnp.utils.labels import NEW, Factors, Label, check_groups
 from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.ranges import MOST_IDS, Size, Sized, Steps
 from skbnp.utils.typing import MatrixLike
@@ -490,6 +490,11 @@ class TopicModelMixin(ComponentModel):
             Smaller is better.
         """
         return float(np.exp(-self.score(X, repeats=repeats)))
+
+
+def labels_of(X: MatrixLike, groups: Any) -> Factors:
+    """Check labels of groups of documents, one for each row."""
+    return check_groups(groups, X.shape[0] if hasattr(X, "shape") else len(X))
 
 
 class LabelledDocumentsMixin(TopicModelMixin):

@@ -38,7 +38,7 @@ from skbnp.models.hdp_franchise.model import (
 )
 from skbnp.rows.batch import Tokens
 from skbnp.utils.arrays import evenly_spaced, names_by_weight, rows_by_id
-from skbnp.utils.labels import MISSING, Factors, Label, check_groups
+from skbnp.utils.labels import MISSING, Factors, Label
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import MOST, NotEmpty, Unlimited
 from skbnp.utils.typing import Ints, MatrixLike
@@ -368,8 +368,7 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     def _check_groups(self, X: MatrixLike, groups: Any) -> Factors | None:
         if groups is None:
             return None
-        n_docs = X.shape[0] if hasattr(X, "shape") else len(X)
-        factors = check_groups(groups, n_docs)
+        factors = _base.labels_of(X, groups)
         if len(factors.names) > 1:
             raise ValueError(
                 f"groups must be labels by one factor, got {len(factors.names)}. HDP "
@@ -837,10 +836,11 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     ) -> tuple[Any, np.ndarray, np.ndarray]:
         best, predictor = self._best(), self._predictor(factors)
         with Executor(self.n_jobs) as executor:
-            result = predictor.infer_counts(best, counts, executor)
             prior = best.doc_prior
             if predictor.doc_priors is not None:
                 prior = predictor.doc_priors(best, counts, executor)
+                predictor = replace(predictor, doc_priors=lambda *_: prior)
+            result = predictor.infer_counts(best, counts, executor)
         return result, prior[..., :-1], rows_by_id(best.component_ids)
 
     @property

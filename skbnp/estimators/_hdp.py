@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.word_topics import SeenWords
-from skbnp.estimators._base import NUMBER, LabelledDocumentsMixin
+from skbnp.estimators._base import NUMBER, LabelledDocumentsMixin, labels_of
 from skbnp.estimators._cautions import (
     warn_if_empty_topics,
     warn_if_first_documents_are_few,
@@ -93,7 +93,7 @@ from skbnp.models.hdp.stream_trials import (
     replace_topics,
 )
 from skbnp.rows.survey import ENOUGH_DOCS
-from skbnp.utils.labels import Factors, Label, check_groups
+from skbnp.utils.labels import Factors, Label
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import Unlimited
 from skbnp.utils.typing import Array, Ints, MatrixLike
@@ -120,7 +120,7 @@ FINAL_PASSES, FINAL_PASSES_MEAN_FIELD, FINAL_EXACT_PASSES = 6, 8, 3
 PART_SHARE = 0.125
 #: Documents of a minibatch of a stream that has a whole step: those of calls of 100
 #: that are not held out. Documents of smaller ones weigh as much each; in calls of 20
-#: abstracts end .10 nats lower otherwise. With all of the minibatches of trials (128)
+#: abstracts end .10 nats lower otherwise. With all of the usual ones (128)
 #: topics that come late are learned slowly.
 FULL_SIZE = 80
 #: Documents of those kept that are learned again for each new one, see
@@ -558,8 +558,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         if groups is None:
             return None
         self._check_has_groups()
-        n_docs = X.shape[0] if hasattr(X, "shape") else len(X)
-        factors, posterior = check_groups(groups, n_docs), vars(self).get("_posterior")
+        factors, posterior = labels_of(X, groups), vars(self).get("_posterior")
         if posterior is not None and posterior.groups is not None and not in_fit:
             factors.columns_of(posterior.groups.names)
         return factors
@@ -733,7 +732,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         return posterior
 
     def _publish_edits(self):
-        """Update the fitted attributes after an edit; forget the trials."""
+        """Update the fitted attributes after an edit; a restart ends."""
         posterior = self._posterior
         posterior.restart = posterior.alike = posterior.held_out_gain = None
         posterior.gains = ()
@@ -1034,7 +1033,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
     def _stream_schedule(self, posterior, rows, **changes):
         """Return minibatches of a chunk; small ones have a share of a step.
 
-        Not before trials or a fit: topics must leave their start.
+        Not before a restart or a fit: topics must leave their start.
         """
         has_learned = posterior.n_steps > 0 and posterior.n_seen == 0
         if posterior.step_origin != 0 or has_learned:
@@ -1042,9 +1041,9 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         return super()._stream_schedule(posterior, rows, **changes)
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
-        """Learn a chunk of a stream part by part, with trials when they are due.
+        """Learn a chunk of a stream part by part, with restarts when they are due.
 
-        Topics explain tables in updates, and tokens in trials.
+        Topics explain tables in updates, and tokens in restarts until some have ended.
         """
         posterior.trials_ended = True  # a stream keeps its topics in later fits
         moves = self._plan.held_out_moves
@@ -1097,10 +1096,10 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
                 self._restart(posterior, learned, end - begin, executor, monitor)
             begin = end
         if in_first and counts.shape[0] >= ENOUGH_TRIED:
-            self._restart(posterior, counts[:0], counts.shape[0], executor, monitor)
+            nothing, n_docs = counts[:0], counts.shape[0]
+            self._restart(posterior, nothing, n_docs, executor, monitor)
             while posterior.restart is not None:
-                n_docs = counts.shape[0]
-                self._restart(posterior, counts[:0], n_docs, executor, monitor)
+                self._restart(posterior, nothing, n_docs, executor, monitor)
 
     def _choose_first_number(self, posterior, counts, moves, executor, monitor) -> None:
         """Start again from as many topics as the first documents can tell, in place.
@@ -1200,15 +1199,17 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             outliers = posterior.outliers
             is_judging = outliers is not None and outliers.proposal is not None
             is_due = reservoir.is_due or is_late
-            if is_judging or not is_due or self._judges(posterior) is None:
+            held_out = None if is_judging or not is_due else self._judges(posterior)
+            if held_out is None:
                 return
             posterior.reservoir = reservoir = reservoir.begin_restart()
-            n_samples = self._n_samples(posterior, reservoir.learned)
-            moves = self._plan.held_out_moves
+            train, moves = held_out.train, self._plan.held_out_moves
+            n_samples = self._n_samples(posterior, train.X)
             births = moves is not None and moves.births
-            restart = Restart.of(posterior, n_samples, births)
+            restart = Restart.of(posterior, train, n_samples, births)
             learned = learned[:0]  # they are among those kept
-        restart = restart.copy()
+        else:
+            restart = restart.copy()
         beside, is_reduced = restart.posterior, restart.is_reduced
         n_words = reservoir.counts.shape[1]
         if n_words > beside.global_stats.topic_words.shape[0]:

@@ -85,7 +85,7 @@ register(Tree, types=TREE, make=Tree)
 register(TreeView, types=VIEW, make=TreeView)
 register(WordTopics, state=WordTopics.__getstate__)
 
-# Trials of a stream have no local step between calls.
+# Local steps are of several classes; `Learner.check` asks whether there is one.
 LEARNER = get_type_hints(Learner) | {"local_step": object}
 LEARNER.pop("is_stream")
 register(Learner, types=LEARNER)

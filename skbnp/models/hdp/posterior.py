@@ -303,12 +303,6 @@ class Reservoir:
         return self.n_before + kept
 
     @property
-    def learned(self) -> sp.csr_array:
-        """Documents that are not held out."""
-        judges = _are_held_out(self.keys, self.counts, self.last_held_key)
-        return self.counts[np.flatnonzero(~judges)]
-
-    @property
     def is_due(self) -> bool:
         """Whether enough documents are new to start again with other topics."""
         return self.n_docs >= self.n_next
@@ -426,12 +420,12 @@ class Reservoir:
 
         Each is drawn as often as the others, or once more.
         """
-        learned = self.learned
-        rows = rng.permutation(learned.shape[0])
-        return learned[np.resize(rows, n if len(rows) else 0)]
+        judges = _are_held_out(self.keys, self.counts, self.last_held_key)
+        rows = rng.permutation(np.flatnonzero(~judges))
+        return self.counts[np.resize(rows, n if len(rows) else 0)]
 
     def sample(self) -> sp.csr_array:
-        """Return documents with the smallest keys, as many as judge trials."""
+        """Return documents with the smallest keys, as many as judge."""
         order = np.argsort(self.keys)
         return self.counts[np.sort(order[: n_judges(_lengths(self.counts)[order])])]
 
@@ -647,7 +641,7 @@ Totals = HDPStats[WordTopics] | CollapsedStats[WordTopics]
 
 @dataclass(slots=True)
 class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
-    """Globals of an HDP, and records of trials and documents of a stream."""
+    """Globals of an HDP, and records of trials, restarts and documents of a stream."""
 
     trials_ended: bool = False  # of other numbers of topics
     reservoir: Reservoir | None = None  # documents of a stream that are kept

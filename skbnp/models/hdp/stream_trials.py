@@ -57,13 +57,14 @@ class Restart:
 
     @classmethod
     def of(
-        cls, stream_posterior: HDPPosterior, n_samples: float, births: bool
+        cls, posterior: HDPPosterior, learned: Corpus, n_samples: float, births: bool
     ) -> "Restart":
-        """Start topics of a stream of `n_samples` documents again, beside it."""
-        now, reservoir = stream_posterior.copy(), stream_posterior.reservoir
-        assert reservoir is not None
+        """Start topics of a stream of `n_samples` documents again, beside it.
+
+        `learned` are the documents kept that are not held out.
+        """
+        now, n_topics = posterior.copy(), posterior.state.n_components
         now.reservoir = now.outliers = now.restart = None
-        learned, n_topics = Corpus(reservoir.learned), now.state.n_components
         n_births = max(int(BIRTH_RATE * n_topics), FEWEST_BIRTHS) if births else 0
         n_births = int(min(n_births, learned.n_docs, now.max_components - n_topics))
         rng = stream(now.seed_entropy, Purpose.MOVE, now.n_steps, 2)
@@ -79,10 +80,8 @@ class Restart:
 
     def reduce(self, candidate: "Candidate", held_out: HeldOut, price: float) -> None:
         """End topics in place that bring less than their price; the others learn on."""
-        best = candidate.reduced(held_out, price)
-        by_tables = best.posterior.state.burstiness is not None
-        best.posterior.set_state(by_tables=by_tables)
-        self.posterior, self.is_reduced = best.posterior, True
+        self.posterior = candidate.reduced(held_out, price).posterior
+        self.is_reduced = True
         self.n_left = PASSES * self.n_docs
 
 
@@ -196,7 +195,6 @@ def replace_topics(
     assert posterior.reservoir is not None
     sample, n_updates = posterior.reservoir.sample(), restart.n_steps
     n_updates -= restart.step_origin
-    restart.set_state(by_tables=restart.state.burstiness is not None)
     restart.ids, log = aligned_ids(posterior, restart, sample, executor)
     with commit():
         posterior.adopt(restart, monitor, log)
@@ -337,7 +335,7 @@ def propose_late_topics(
     """Judge proposed topics by a chunk of a stream, then propose others from outliers.
 
     Called before the chunk is learned from; changes `posterior` in place. Returns
-    whether topics were proposed, which takes as long as the trials of a call. `scores`
+    whether topics were proposed, which takes as long as a restart in a call. `scores`
     are those of the documents `X`, (n_docs,), and `place` the number of the chunk in
     its call.
     """

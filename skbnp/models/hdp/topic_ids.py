@@ -1,4 +1,4 @@
-"""Ids of the topics of a stream that trials have learned anew, and the log of changes.
+"""Ids of the topics of a stream that started again, and the log of changes.
 
 A topic is the same if it explains the same tokens: similarities are cosines of the
 responsibilities of topics, r_k for each token of a sample of documents. Topics with the
