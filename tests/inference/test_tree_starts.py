@@ -143,7 +143,7 @@ def check_chosen(posterior, n_docs):
 
 
 @pytest.mark.parametrize("init", ["gibbs", "sequential"])
-def test_each_start_is_named_afresh_and_holds_all_documents(init, seed):
+def test_each_start_has_new_ids_and_all_documents(init, seed):
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng, n_docs=24)
     check_chosen(chosen(X, init), 24)

@@ -123,7 +123,7 @@ COUNTS = np.array([5, 3, 2])
 N_HELD = 2  # of 10 tokens; the rarest outcome, both tokens of the last word, has 1/45
 
 
-def test_every_token_is_equally_likely_to_be_held(seed):
+def test_every_token_is_held_out_with_equal_probability(seed):
     """Chi-square of all outcomes, in documents with these counts of other words."""
     n_docs = 3000
     X = sp.kron(sp.eye_array(n_docs), COUNTS[None], format="csr")
