@@ -242,7 +242,9 @@ class GibbsRun:
 
     def __init__(self, hdp, counts):
         begin = time.process_time()
-        corpus = TokenCorpus(counts, Tokens.from_counts(counts), np.arange(counts.shape[0]))
+        corpus = TokenCorpus(
+            counts, Tokens.from_counts(counts), np.arange(counts.shape[0])
+        )
         entropy = draw_seed_entropy(hdp.random_state)
         start = next(hdp._starts(corpus, entropy, False))
         self.chain = hdp._make_chain(corpus, entropy, start, 0, burn_in=hdp._burn_in())

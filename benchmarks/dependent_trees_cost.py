@@ -29,7 +29,7 @@ from scipy.optimize import nnls
 from skbnp import DependentTrees
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.models.dependent_trees import local, structure
+from skbnp.models.dependent_trees import structure
 from skbnp.models.dependent_trees.structure import LEAST_BIRTHS
 from skbnp.models.dependent_trees.updates import nearest_centres, start_tree
 
@@ -81,7 +81,7 @@ def measured(X, n_rows, n_nodes, n_words):
         moves, learner.moves = learner.moves, structure.EpochEdits(learner.moves.moves)
         learner.moves.end_pass = lambda *given: True
         monitor = Monitor(new_history())
-        learner.one_pass(monitor)  # without memory: not as later ones
+        learner.one_pass(monitor)  # of all rows: not as later ones
         visit, visited = learner.local_step.update_local, []
 
         def timed(*given, **settings):
@@ -204,7 +204,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--machines", type=int, nargs="+", default=[1, 2, 4, 8])
     given = parser.parse_args()
-    local.MOST_SCREENED = -1.0  # all nodes are scored, as in passes that change much
     X, _ = unit_rows("arxiv_large")
     cases = []
     for case in CASES:

@@ -269,8 +269,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
         is_lasting = not files_of(self)
         return X.session.shards(X.label, run, is_lasting=is_lasting)
 
-    def _local_step(self, posterior, shards, n_rounds):
-        return RowLocalStep(shards, n_rounds, posterior.seen)
+    def _local_step(self, posterior, shards):
+        return RowLocalStep(shards, posterior.seen)
 
     def _rounds(self, shards) -> BatchSchedule:
         parts = tuple(map(Part, range(len(shards.n_rows))))

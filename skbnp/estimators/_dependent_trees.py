@@ -372,14 +372,14 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
             posterior,
             corpus,
             schedule,
-            self._local_step(posterior, shards, schedule.n_rounds),
+            self._local_step(posterior, shards),
             EpochCache(shards, others, run),
             NO_MOVES if moves is None else EpochEdits(moves),
         )
 
-    def _local_step(self, posterior, shards, n_rounds) -> RowLocalStep:
+    def _local_step(self, posterior, shards) -> RowLocalStep:
         """Return the local step of rows in the columns of the state."""
-        return RowLocalStep(shards, n_rounds)
+        return RowLocalStep(shards)
 
     def _shards(self, X, executor) -> Shards:
         """Cut the rows of an epoch into shards, each followed by an update."""

@@ -113,11 +113,6 @@ class BatchSchedule(Schedule):
         parts = (Part(at, np.arange(*ends)) for at, ends in enumerate(limits))
         return cls(tuple(parts), scale, n_joint)
 
-    @property
-    def n_rounds(self) -> int:
-        """Number of updates of a pass, except the first ones."""
-        return -(-len(self.parts) // self.n_together)
-
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
         n_parts = len(self.parts)

@@ -6,8 +6,6 @@ rows go by it; the next one is fetched meanwhile. Passes over the words of a row
 src/sphere.h.
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
@@ -17,8 +15,6 @@ cdef extern from "src/sphere.h" nogil:
     """
     struct skbnp_score_rows;
     SKBNP_CLONES static Py_ssize_t skbnp_score_all(
-        const struct skbnp_score_rows *, Py_ssize_t);
-    SKBNP_CLONES static Py_ssize_t skbnp_score_some(
         const struct skbnp_score_rows *, Py_ssize_t);
     """
     enum:
@@ -37,17 +33,13 @@ TILE = WIDE
 #: Nats below the best at which a node counts for nothing.
 NEGLIGIBLE = 40.0
 
-cdef double NATS = NEGLIGIBLE
-# Of two scores and the best, twice each, per word: four halves of a unit of a float.
-cdef double ROUNDING = 2.4e-7
-
 cdef enum:
     # Rows that are scored under a tile before the best of each are kept: branches that
     # were not predicted would keep the words of the next row from being read.
     GROUP = 32
 
 
-# Rows, directions, and what is known of the best nodes of each row.
+# Rows, directions, and the best nodes of each row.
 cdef struct ScoreRows "skbnp_score_rows":
     const int32_t* indptr
     const int32_t* words
@@ -56,24 +48,18 @@ cdef struct ScoreRows "skbnp_score_rows":
     const float* table          # (n_tiles, n_words, TILE)
     const double* prior         # (n_tiles * TILE,)
     double strength
-    const double* drift         # (n_tiles,)
-    double* most                # (n_tiles,) work
     int32_t* nodes              # (n_rows, n_best)
     double* scores              # (n_rows, n_best)
-    double* rest                # (n_rows,)
     Py_ssize_t* done            # work, for `count_work`
 
 
 cdef inline void insert(
     double score, int32_t node, Py_ssize_t n_best, int32_t* nodes, double* scores,
-    double* rest,
 ) noexcept nogil:
     """Insert a node among the best of a row, of equal ones the lower number first."""
     cdef Py_ssize_t at = n_best - 1
     if score < scores[at] or (score == scores[at] and node > nodes[at]):
-        rest[0] = score if score > rest[0] else rest[0]
         return
-    rest[0] = scores[at] if scores[at] > rest[0] else rest[0]
     while at > 0 and (
         score > scores[at - 1] or (score == scores[at - 1] and node < nodes[at - 1])
     ):
@@ -102,13 +88,12 @@ cdef inline void keep_best(
     cdef double* scores = s.scores + row * s.n_best
     cdef Py_ssize_t k
     if most < scores[s.n_best - 1]:
-        s.rest[row] = most if most > s.rest[row] else s.rest[row]
         return
     for k in range(WIDE):
         if score[k] > -INFINITY:
             insert(
                 score[k], <int32_t>(t * WIDE + k), s.n_best,
-                s.nodes + row * s.n_best, scores, s.rest + row,
+                s.nodes + row * s.n_best, scores,
             )
 
 
@@ -131,12 +116,6 @@ cdef inline int score_group(
     return 0
 
 
-cdef inline int score_one(
-    const ScoreRows* s, Py_ssize_t row, Py_ssize_t t
-) except -1 nogil:
-    return score_group(s, row, row + 1, row + 1, t)
-
-
 cdef inline void fetch_share(
     const ScoreRows* s, Py_ssize_t t, Py_ssize_t first, Py_ssize_t last,
     Py_ssize_t n_rows,
@@ -147,21 +126,14 @@ cdef inline void fetch_share(
         fetch_word(s.table + (t * s.n_words + word) * WIDE)
 
 
-cdef inline void forget(const ScoreRows* s, Py_ssize_t row) noexcept nogil:
-    cdef Py_ssize_t i
-    s.rest[row] = -INFINITY
-    for i in range(row * s.n_best, (row + 1) * s.n_best):
-        s.nodes[i], s.scores[i] = -1, -INFINITY
-
-
 cdef Py_ssize_t _score_all "skbnp_score_all"(
     const ScoreRows* s, Py_ssize_t n_rows
 ) except -1 nogil:
     """Score rows under all nodes."""
-    cdef Py_ssize_t row, last, t
+    cdef Py_ssize_t row, last, t, i
     cdef bint reads_all = s.indptr[n_rows] >= s.n_words  # of a tile, or nearly so
-    for row in range(n_rows):
-        forget(s, row)
+    for i in range(n_rows * s.n_best):
+        s.nodes[i], s.scores[i] = -1, -INFINITY
     for t in range(s.n_tiles):
         row = 0
         while row < n_rows:
@@ -173,38 +145,6 @@ cdef Py_ssize_t _score_all "skbnp_score_all"(
     return 0
 
 
-cdef Py_ssize_t _score_some "skbnp_score_some"(
-    const ScoreRows* s, Py_ssize_t row
-) except -1 nogil:
-    """Score a row under the tile of its best node, and other tiles that may matter."""
-    cdef Py_ssize_t t, i, first = row * s.n_best, likely = -1, n_scored = 0
-    cdef double bound
-    cdef double margin = NATS + ROUNDING * s.strength * (
-        s.indptr[row + 1] - s.indptr[row] + 8
-    )
-    for t in range(s.n_tiles):
-        s.most[t] = s.rest[row]
-    for i in range(first, first + s.n_best):
-        if s.nodes[i] >= 0:
-            t = s.nodes[i] // WIDE
-            likely = t if likely < 0 else likely
-            s.most[t] = s.scores[i] if s.scores[i] > s.most[t] else s.most[t]
-    forget(s, row)
-    if likely >= 0:
-        score_one(s, row, likely)
-        n_scored += 1
-    for t in range(s.n_tiles):
-        if t == likely:
-            continue
-        bound = s.most[t] + s.drift[t]
-        if bound + margin < s.scores[first]:
-            s.rest[row] = bound if bound > s.rest[row] else s.rest[row]
-        else:
-            score_one(s, row, t)
-            n_scored += 1
-    return n_scored
-
-
 def score_rows(
     const int32_t[::1] indptr,          # IN    (n_rows + 1,)
     const int32_t[::1] words,           # IN    (nnz,) below n_words
@@ -212,33 +152,17 @@ def score_rows(
     const float[:, :, ::1] table,       # IN    (n_tiles, n_words, TILE) E
     const double[::1] prior,            # IN    (n_tiles * TILE,) -inf: not there
     double strength,                    # IN    beta > 0
-    int32_t[:, ::1] nodes,              # INOUT (n_rows, n_best) -1: none
-    double[:, ::1] scores,              # INOUT (n_rows, n_best) -inf: none
-    double[::1] rest,                   # INOUT (n_rows,)
-    const double[::1] drift=None,       # IN    (n_tiles,), see below
-) -> int:
+    int32_t[:, ::1] nodes,              # OUT   (n_rows, n_best) -1: none
+    double[:, ::1] scores,              # OUT   (n_rows, n_best) -inf: none
+) -> None:
     """Find the nodes k of highest score prior_k + beta E_k'x for each row x.
 
-    They come best first, of equal scores the lower number first. `rest` becomes what no
-    other node has more of.
-
-    Without `drift` every node is scored, and what `nodes`, `scores` and `rest` hold is
-    not read. With it, they are those of an earlier call, or more, since when no score
-    of tile t has risen by more than drift_t: only the tile of the best node is scored,
-    and those that may hold one within 40 nats of the best. Nodes within 40 nats of the
-    best and their scores have the same bits either way; `rest` is larger where tiles
-    were left out. A margin covers the rounding of products of rows and directions of
-    length one.
+    They come best first, of equal scores the lower number first.
 
     Time O(nnz n_nodes), in single precision; scores are formed in double precision.
-    Allocates a number per tile. Results of a row do not depend on other rows.
-
-    Returns
-    -------
-    n_scored : int
-        Pairs of a row and a tile that were scored.
+    Allocates nothing. Results of a row do not depend on other rows.
     """
-    cdef Py_ssize_t n_rows = indptr.shape[0] - 1, row, done = 0, n_scored = 0
+    cdef Py_ssize_t n_rows = indptr.shape[0] - 1, done = 0
     cdef int32_t no_word = 0
     cdef float nothing = 0.0
     cdef ScoreRows s
@@ -247,35 +171,23 @@ def score_rows(
         indptr[n_rows] != words.shape[0]
     ):
         raise ValueError("indptr, words and values disagree on the rows")
-    if not nodes.shape[0] == scores.shape[0] == rest.shape[0] == n_rows:
-        raise ValueError("nodes, scores and rest must have an entry per row")
+    if not nodes.shape[0] == scores.shape[0] == n_rows:
+        raise ValueError("nodes and scores must have an entry per row")
     if s.n_best != scores.shape[1] or s.n_best == 0:
         raise ValueError("nodes and scores must have equal columns, one at least")
     if table.shape[2] != WIDE or prior.shape[0] != s.n_tiles * WIDE:
         raise ValueError(f"table must have tiles of {WIDE}, prior an entry for each")
-    if drift is not None and drift.shape[0] != s.n_tiles:
-        raise ValueError("drift must have an entry per tile")
     if n_rows == 0:
-        return 0
-    cdef double[::1] most = np.zeros(max(s.n_tiles, 1))
+        return
     s.indptr, s.strength, s.done = &indptr[0], strength, &done
     s.words, s.values, s.table = &no_word, &nothing, &nothing  # what is not read
-    s.prior, s.drift = NULL, NULL
+    s.prior = NULL
     if words.shape[0]:
         s.words, s.values = &words[0], &values[0]
     if s.n_tiles:
         s.prior = &prior[0]
     if s.n_tiles and s.n_words:
         s.table = &table[0, 0, 0]
-    if drift is not None and s.n_tiles:
-        s.drift = &drift[0]
-    s.nodes, s.scores, s.rest = &nodes[0, 0], &scores[0, 0], &rest[0]
-    s.most = &most[0]
+    s.nodes, s.scores = &nodes[0, 0], &scores[0, 0]
     with nogil:
-        if s.drift == NULL:
-            _score_all(&s, n_rows)
-            n_scored = n_rows * s.n_tiles
-        else:
-            for row in range(n_rows):
-                n_scored += _score_some(&s, row)
-    return n_scored
+        _score_all(&s, n_rows)

@@ -31,7 +31,7 @@ CLASSES = {
     "models.dependent_slices.chain": "TreeChainState",
     "models.dependent_slices.model": "Directions TreeSample",
     "models.dependent_trees.epoch": "ClosedEpoch EpochModel EpochPosterior",
-    "models.dependent_trees.local": "Drift Memo Naturals NodeTable",
+    "models.dependent_trees.local": "Memo Naturals NodeTable",
     "models.dependent_trees.memory": (
         "Edit EpochCache EpochGlobals LastBroadcast RowLocalStep"
     ),

@@ -116,8 +116,7 @@ CASES = {
     _sphere.score_rows: (
         {"indptr": DOCS["indptr"], "words": DOCS["words"], "values": TWO.astype(F4)}
         | {"table": np.zeros((1, 4, _sphere.TILE), F4), "prior": np.zeros(_sphere.TILE)}
-        | {"strength": 1.0, "nodes": np.zeros((2, 2), I4), "scores": np.zeros((2, 2))}
-        | {"rest": TWO.copy(), "drift": np.zeros(1)},
+        | {"strength": 1.0, "nodes": np.zeros((2, 2), I4), "scores": np.zeros((2, 2))},
         [],
     ),
     _tables.infer_tables: (

@@ -1,4 +1,4 @@
-"""The score kernel: its twin, ties, screening by a bound, looks for interrupts."""
+"""The score kernel: its twin, ties, looks for interrupts."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from kernels.test_interrupts import check_is_interrupted
 from reference.sphere import best_nodes, score_table
-from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
+from skbnp.kernels._sphere import TILE, score_rows
 
 N_WORDS = 50
 
@@ -41,14 +41,11 @@ def tiles(directions, prior):
     return np.ascontiguousarray(table), wide
 
 
-def score(X, directions, prior, strength, n_best, known=None, drift=None):
-    """Nodes, scores, rest of each row, and how many tiles were scored."""
-    n_rows = X.shape[0]
-    nodes = np.full((n_rows, n_best), 7, dtype=np.int32)
-    scores, rest = np.full((n_rows, n_best), 7.0), np.full(n_rows, 7.0)
-    if known is not None:
-        nodes[:], scores[:], rest[:] = known[:3]
-    n_scored = score_rows(
+def score(X, directions, prior, strength, n_best):
+    """Nodes and scores of each row."""
+    nodes = np.full((X.shape[0], n_best), 7, dtype=np.int32)
+    scores = np.full(nodes.shape, 7.0)
+    score_rows(
         X.indptr.astype(np.int32),
         X.indices.astype(np.int32),
         X.data,
@@ -56,20 +53,16 @@ def score(X, directions, prior, strength, n_best, known=None, drift=None):
         strength,
         nodes,
         scores,
-        rest,
-        drift,
     )
-    return nodes, scores, rest, n_scored
+    return nodes, scores
 
 
 def check_twin(X, directions, prior, strength, n_best):
-    nodes, scores, rest, n_scored = score(X, directions, prior, strength, n_best)
-    assert n_scored == X.shape[0] * -(-len(directions) // TILE)
+    nodes, scores = score(X, directions, prior, strength, n_best)
     wanted = score_table(X.toarray().astype(float), directions, prior, strength)
-    _, best, others = best_nodes(wanted, n_best)
+    best = best_nodes(wanted, n_best)[1]
     tol = {"rtol": 1e-6, "atol": 1e-6 * strength}
     assert_allclose(scores, best, **tol)
-    assert_allclose(rest, others, **tol)
     there = nodes >= 0
     assert_array_equal(there, np.isfinite(best))
     rows = np.nonzero(there)[0]
@@ -106,71 +99,8 @@ def test_equal_scores_go_by_number():
     directions = np.repeat(one, 100, axis=0)
     prior = np.zeros(100)
     prior[[90, 40, 70]] = 1.0
-    nodes, _, rest, _ = score(X, directions, prior, 50.0, 5)
+    nodes, _ = score(X, directions, prior, 50.0, 5)
     assert_array_equal(nodes, np.tile([40, 70, 90, 0, 1], (10, 1)))
-    assert_allclose(rest, score(X, one, np.zeros(1), 50.0, 1)[1][:, 0])
-
-
-# Screening ----------------------------------------------------------------------------
-
-
-def moved(rng, directions, prior, strength, step):
-    """Directions and priors that have moved, and by how much scores may have risen."""
-    new = directions + step * unit(rng.standard_normal(directions.shape))
-    new = new.astype(np.float32)
-    later = prior + step * rng.standard_normal(len(prior))
-    rise = strength * np.linalg.norm(new.astype(float) - directions, axis=1)
-    rise += np.maximum(later - prior, 0.0)
-    drift = np.full(-(-len(prior) // TILE) * TILE, -np.inf)
-    drift[: len(prior)] = rise
-    return new, later, drift.reshape(-1, TILE).max(axis=1)
-
-
-def counting(nodes, scores):
-    """Nodes within 40 nats of the best, and their scores; the others do not count."""
-    counts = scores >= scores[:, :1] - NEGLIGIBLE
-    return np.where(counts, nodes, -1), np.where(counts, scores, 0.0)
-
-
-def check_screening(rng, step, strength):
-    """Share of tiles that were scored; raise if what was left out counts."""
-    # Topics: rows near one of them, far from most others.
-    topics = random_directions(rng, 400)
-    topics *= rng.random(topics.shape) < 0.1
-    topics = 0.9 * unit(topics.astype(float)).astype(np.float32)
-    dense = unit(topics[rng.integers(400, size=80)] + 0.02 * rng.random((80, N_WORDS)))
-    X = sp.csr_array(dense.astype(np.float32))
-    prior = np.log(rng.dirichlet(np.ones(400)))
-    known = score(X, topics, prior, strength, 8)
-    n_scored = known[3]
-    for _ in range(3):
-        topics, prior, drift = moved(rng, topics, prior, strength, step)
-        full = score(X, topics, prior, strength, 8)
-        known = score(X, topics, prior, strength, 8, known, drift)
-        for mine, other in zip(counting(*known[:2]), counting(*full[:2]), strict=True):
-            assert_array_equal(mine, other)
-        assert (known[2] >= full[2] - 1e-9 * strength).all()
-    return known[3] / n_scored
-
-
-@pytest.mark.parametrize("step", [1e-3, 1e-2, 0.1, 1.0])
-def test_screening_has_the_same_bits_and_leaves_tiles_out(step, seed):
-    share = check_screening(np.random.default_rng(seed), step, 1000.0)
-    assert share < 0.3 or step > 1e-3
-
-
-def test_new_nodes_are_seen(seed):
-    """Their tile has risen without bounds."""
-    rng = np.random.default_rng(seed)
-    X, directions = random_rows(rng, 30), random_directions(rng, 96)
-    prior = np.zeros(96)
-    prior[64:] = -np.inf
-    known = score(X, directions, prior, 300.0, 4)
-    prior[64:] = 5.0
-    full = score(X, directions, prior, 300.0, 4)
-    result = score(X, directions, prior, 300.0, 4, known, np.array([0, 0, np.inf]))
-    for mine, other in zip(counting(*result[:2]), counting(*full[:2]), strict=True):
-        assert_array_equal(mine, other)
 
 
 # What is refused, and interrupts ------------------------------------------------------

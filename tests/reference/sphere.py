@@ -9,14 +9,11 @@ def score_table(rows, directions, prior, strength):
 
 
 def best_nodes(scores, n_best):
-    """The best nodes, of equal ones the lower number first; the best of the rest."""
+    """The best nodes and their scores, of equal ones the lower number first."""
     nodes = np.full((len(scores), n_best), -1)
     best = np.full((len(scores), n_best), -np.inf)
-    rest = np.full(len(scores), -np.inf)
     for row, own in enumerate(scores):
         order = sorted(np.flatnonzero(own > -np.inf), key=lambda k: (-own[k], k))
         top = order[:n_best]
         nodes[row, : len(top)], best[row, : len(top)] = top, own[top]
-        if len(order) > n_best:
-            rest[row] = own[order[n_best]]
-    return nodes, best, rest
+    return nodes, best

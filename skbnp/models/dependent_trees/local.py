@@ -41,16 +41,6 @@ from skbnp.trees import Tree
 from skbnp.utils.arrays import padded
 from skbnp.utils.typing import Array, Ints, Ints32
 
-# Table of node scores that the local step of dependent trees reads, and their rise.
-
-
-#: Relative rounding error of single precision.
-UNIT = 2.0**-24
-#: A score of which nothing is known.
-ANYTHING = float(np.finfo(np.float32).max)
-#: Tables since which it is known how far scores may have risen.
-N_KEPT = 256
-
 
 @dataclass(frozen=True, slots=True)
 class Naturals:
@@ -142,96 +132,13 @@ class NodeTable:
         ids = state.tree.ids[places]
         return cls(state.tree, ids, table, log_weights, state.concentration)
 
-    def columns(self, ids: NDArray[np.integer]) -> Ints:
-        """Columns of nodes, -1 for those that are not there."""
-        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-        return np.where(self.ids[at] == ids, at, -1)
 
-    def rises(self, old: "NodeTable") -> Array:
-        """Upper bound of the rise of scores of each node since an older table.
-
-        |beta E - beta' E'| plus the rise of E log pi, for rows of length one, by
-        column; infinite for new nodes. The error of single precision is added.
-        """
-        n_nodes, n_features = len(self.ids), self.directions.shape[1]
-        rises, at_old = np.full(n_nodes, np.inf), old.columns(self.ids)
-        beta, was_beta = np.float32(self.concentration), np.float32(old.concentration)
-        relative = 1.0 + UNIT * n_features
-        absolute = 4.0 * UNIT * float(max(beta, was_beta))
-        for tile in range(len(self.directions)):
-            part = slice(tile * TILE, min((tile + 1) * TILE, n_nodes))
-            columns = part.start + np.flatnonzero(at_old[part] >= 0)
-            was, lanes = at_old[columns], columns - part.start
-            if len(was) and np.array_equal(was, columns):  # as they are stored
-                now, then = self.directions[tile], old.directions[tile]
-            else:
-                now = self.directions[tile][:, lanes]
-                then = old.directions[was // TILE, :, was % TILE].T
-                lanes = np.arange(len(was))
-            step = beta * now
-            step -= was_beta * then
-            squares = np.einsum("ij,ij->j", step, step)[lanes].astype(np.float64)
-            weights = self.log_weights[columns] - old.log_weights[was]
-            rises[columns] = relative * np.sqrt(squares) + absolute
-            rises[columns] += np.maximum(weights, 0.0)
-        return rises
-
-    def by_tile(self, rises: Array) -> Array:
-        """Return the largest value of each tile, (n_tiles,)."""
-        padded = np.full(len(self.log_weights), -np.inf)
-        padded[: len(rises)] = rises
-        return np.asarray(padded.reshape(-1, TILE).max(axis=1))
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """Bounds of the rise of scores from table to table; the newest is table `step`.
-
-    Sums by node start with the first table that has it, or has it again. Those of the
-    latest `N_KEPT` tables are kept.
-    """
-
-    step: int = -1
-    sums: tuple[tuple[Ints, Array], ...] = ()  # ids, rises; newest last
-
-    def followed_by(self, table: NodeTable, last: NodeTable | None) -> "Drift":
-        """Return the drift with one more table."""
-        total, sums = np.zeros(len(table.ids)), self.sums
-        if last is not None:
-            rises, at_last = table.rises(last), last.columns(table.ids)
-            known = at_last >= 0
-            total[known] = sums[-1][1][at_last[known]] + rises[known]
-            new = table.ids[~known]  # of one that comes back nothing is known
-            sums = tuple(
-                (ids, np.where(np.isin(ids, new), -np.inf, was)) for ids, was in sums
-            )
-        return Drift(self.step + 1, (*sums, (table.ids, total))[-N_KEPT:])
-
-    def latest(self, n_tables: int) -> "Drift":
-        """Return the drift with sums of the latest tables alone."""
-        return Drift(self.step, self.sums[-n_tables:])
-
-    def since(self, step: int, table: NodeTable) -> Array | None:
-        """Most that scores of tiles rose since a step; None where unknown."""
-        back = self.step - step
-        if not 0 <= back < len(self.sums):
-            return None
-        (then, was), (ids, now) = self.sums[-1 - back], self.sums[-1]
-        at = np.minimum(np.searchsorted(then, ids), len(then) - 1)
-        return table.by_tile(np.where(then[at] == ids, now - was[at], np.inf))
-
-
-#: Fields of a memo that are arrays by row.
-PER_ROW = ("nodes", "weights", "scores", "rest")
 #: Nodes of a row that are kept.
 N_BEST = 8
 #: Rows of a block: a tile of nodes is read from memory once for all of them.
 ROWS_PER_BLOCK = 8192
 #: Densities of a block of rows.
 SCORES = 1 << 20
-#: Share of the tiles from which rows are rather scored under all: tile by tile, each is
-#: read from memory once for all rows.
-MOST_SCREENED = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +147,6 @@ class Memo:
 
     nodes: Ints32  # (n_rows, N_BEST) ids, best first; -1: none
     weights: NDArray[np.float32]  # (n_rows, N_BEST) q(z), zero where it is negligible
-    scores: NDArray[np.float32]  # (n_rows, N_BEST) not below those of the nodes
-    rest: Array  # (n_rows,) no other node has a larger score
-    step: int = -1  # of the table that scores are of, see `Drift`
 
     def shares(self) -> Array:
         """Weights q(z), adding up to one, (n_rows, N_BEST)."""
@@ -252,45 +156,32 @@ class Memo:
 
     def taken(self, rows: Ints | slice) -> "Memo":
         """Return the local parameters of some rows."""
-        return replace(self, **{name: getattr(self, name)[rows] for name in PER_ROW})
+        return Memo(self.nodes[rows], self.weights[rows])
 
     def replaced(self, rows: Ints, new: "Memo") -> "Memo":
-        """Replace assignments of some rows; the bound of nodes left out is dropped."""
+        """Replace the local parameters of some rows."""
         nodes, weights = self.nodes.copy(), self.weights.copy()
-        scores, rest = self.scores.copy(), self.rest.copy()
         nodes[rows], weights[rows] = new.nodes, new.weights
-        scores[rows], rest[rows] = ANYTHING, ANYTHING
-        return Memo(nodes, weights, scores, rest, self.step)
+        return Memo(nodes, weights)
 
     @classmethod
     def joined(cls, parts: Sequence["Memo"]) -> "Memo":
-        """Concatenate the local parameters of sets of rows; the oldest step."""
-        step = min((part.step for part in parts), default=-1)
-        values = np.empty((0, N_BEST), np.float32)
-        parts = [cls(values.astype(np.int32), values, values, np.empty(0)), *parts]
-        nodes, weights, scores, rest = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in PER_ROW
+        """Concatenate the local parameters of sets of rows."""
+        nodes, weights = np.empty((0, N_BEST), np.int32), np.empty((0, N_BEST))
+        return cls(
+            np.concatenate([nodes, *(part.nodes for part in parts)]),
+            np.concatenate([weights.astype(np.float32), *(p.weights for p in parts)]),
         )
-        return cls(nodes, weights, scores, rest, step)
 
 
 def update_local(
-    table: NodeTable,
-    X: sp.csr_array,
-    memo: Memo | None = None,
-    drift: Array | None = None,
-    *,
-    run: Run = map,
+    table: NodeTable, X: sp.csr_array, *, run: Run = map
 ) -> tuple[Memo, EpochStats]:
     """Run the local step: find the best nodes of rows, and sum their statistics.
 
     Rows of `X` in single precision, (n_rows, n_columns), have length one, or zero;
-    columns behind those of the table are as its last. `memo` is that of the rows,
-    and `drift`, (n_tiles,), by how much scores may have risen since
-    (`Drift.since`): nodes are left out that cannot be within 40 nats of the best,
-    where these are most. The result has the same bits but for `rest`, and for nodes
-    that count for nothing. `run` maps over blocks of rows, which do not depend on
-    the number of jobs; their sums are added in order.
+    columns behind those of the table are as its last. `run` maps over blocks of rows,
+    which do not depend on the number of jobs; their sums are added in order.
     """
     n_rows, n_columns = X.shape[0], table.directions.shape[1]
     if X.shape[1] > n_columns:
@@ -298,9 +189,7 @@ def update_local(
     begins = range(0, n_rows, ROWS_PER_BLOCK)
 
     def score(begin: int) -> Memo:
-        rows = slice(begin, min(begin + ROWS_PER_BLOCK, n_rows))
-        known = None if memo is None or drift is None else memo.taken(rows)
-        return _score(table, X[rows], known, drift)
+        return _score(table, X[begin : begin + ROWS_PER_BLOCK])
 
     result = Memo.joined(list(run(score, begins)))
     return result, sum_rows(table.tree, result, X, run=run)
@@ -326,24 +215,17 @@ def _folded(X: sp.csr_array, n_columns: int) -> sp.csr_array:
     return sp.csr_array((X.data, columns, X.indptr), (X.shape[0], n_columns))
 
 
-def _score(
-    table: NodeTable, X: sp.csr_array, known: Memo | None, drift: Array | None
-) -> Memo:
+def _score(table: NodeTable, X: sp.csr_array) -> Memo:
     """Find the best nodes of a block of rows, and their weights."""
     n_rows = X.shape[0]
-    nodes = np.full((n_rows, N_BEST), -1, dtype=np.int32)
-    scores, rest = np.empty((n_rows, N_BEST)), np.full(n_rows, np.inf)
+    nodes = np.empty((n_rows, N_BEST), dtype=np.int32)
+    scores = np.empty((n_rows, N_BEST))
     log_weights, naturals = table.log_weights, table.naturals
     if naturals is not None:
         # What the variance of theta adds to the score of any row, about.
         bonus, scale = np.zeros(len(log_weights)), 0.5 * table.concentration**2
         bonus[: len(table.ids)] = scale * naturals.shares * naturals.slopes
-        log_weights, known = log_weights + bonus, None
-    if known is None or drift is None or not _can_skip_tiles(known, drift, table):
-        known = drift = None
-    else:
-        nodes[:], scores[:] = table.columns(known.nodes), known.scores
-        rest[:] = known.rest
+        log_weights = log_weights + bonus
     score_rows(
         X.indptr.astype(np.int32),
         X.indices.astype(np.int32),
@@ -353,8 +235,6 @@ def _score(
         table.concentration,
         nodes,
         scores,
-        rest,
-        drift,
     )
     if naturals is not None:
         fits = np.where(nodes >= 0, scores - log_weights[np.maximum(nodes, 0)], 0.0)
@@ -365,12 +245,7 @@ def _score(
     total = weights.sum(axis=1, keepdims=True)
     weights /= np.where(total > 0.0, total, 1.0)
     ids = np.where(nodes >= 0, table.ids[nodes], -1)
-    ids, weights = ids.astype(np.int32), weights.astype(np.float32)
-    if naturals is not None:  # by means, scores may be anything
-        anything = np.full(weights.shape, ANYTHING, dtype=np.float32)
-        return Memo(ids, weights, anything, np.full(n_rows, ANYTHING))
-    most = np.nextafter(scores.astype(np.float32), np.float32(np.inf))
-    return Memo(ids, weights, most, rest)
+    return Memo(ids.astype(np.int32), weights.astype(np.float32))
 
 
 def _collapsed(
@@ -395,16 +270,6 @@ def _collapsed(
         np.take_along_axis(nodes, order, axis=1),
         np.take_along_axis(scores, order, axis=1),
     )
-
-
-def _can_skip_tiles(known: Memo, drift: Array, table: NodeTable) -> bool:
-    """Whether most tiles could be skipped if scores of the best nodes stay alike."""
-    least = known.scores[:, 0] - NEGLIGIBLE
-    n_scored = int(np.searchsorted(np.sort(least - known.rest), drift, "right").sum())
-    columns = table.columns(known.nodes)
-    counts = known.scores + drift[columns // TILE] >= least[:, None]
-    n_scored += int((counts & (columns >= 0)).sum())
-    return n_scored <= MOST_SCREENED * len(least) * len(drift)
 
 
 def _sums(tree: Tree, memo: Memo, X: sp.csr_array) -> EpochStats:

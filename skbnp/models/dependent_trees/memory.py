@@ -18,13 +18,7 @@ from skbnp.inference.protocols import Corpus, Round, StatisticsCache, Visit
 from skbnp.inference.shards import Broadcast, Shard, Shards, SumT, Task, first_rows
 from skbnp.models.dependent_trees.births import Collected, Joined, collect, shared_out
 from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent
-from skbnp.models.dependent_trees.local import (
-    Drift,
-    Memo,
-    NodeTable,
-    sum_rows,
-    update_local,
-)
+from skbnp.models.dependent_trees.local import Memo, NodeTable, sum_rows, update_local
 from skbnp.models.dependent_trees.merges import EntropyLosses
 from skbnp.models.dependent_trees.records import Record, merged_into_of, replay_memo
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
@@ -43,7 +37,6 @@ class EpochGlobals:
     """Broadcast: what the local step of rows reads."""
 
     table: NodeTable
-    drift: Drift
     seen: SeenWords | None = None  # columns of the table; None: those of the rows
 
 
@@ -79,15 +72,10 @@ def _rows_of(shard: Shard, broadcast: Broadcast) -> sp.csr_array:
     return shard.cache["rows"]
 
 
-def _visited(
-    shard: Shard, broadcast: Broadcast, before: Memo | None = None
-) -> tuple[Memo, EpochStats]:
-    """Run the local step; former assignments save scores, with the same result."""
-    content: EpochGlobals = broadcast.content
-    drift = None if before is None else content.drift.since(before.step, content.table)
+def _visited(shard: Shard, broadcast: Broadcast) -> tuple[Memo, EpochStats]:
+    """Run the local step of the rows of a shard."""
     X = _rows_of(shard, broadcast)
-    memo, stats = update_local(content.table, X, before, drift, run=shard.run)
-    return replace(memo, step=content.drift.step), stats
+    return update_local(broadcast.content.table, X, run=shard.run)
 
 
 def remembered(shard: Shard, broadcast: Broadcast, edits: Edits) -> Memo:
@@ -106,8 +94,7 @@ def remembered(shard: Shard, broadcast: Broadcast, edits: Edits) -> Memo:
 
 def update_rows(shard: Shard, broadcast: Broadcast, argument: None) -> EpochStats:
     """Task: run the local step, cache its memo, and sum statistics."""
-    _, _, before = shard.cache.get("memo", (None, 0, None))
-    memo, stats = _visited(shard, broadcast, before)
+    memo, stats = _visited(shard, broadcast)
     shard.cache["memo"] = broadcast.name, 0, memo
     return stats
 
@@ -222,19 +209,16 @@ class RowResult:
 class RowLocalStep:
     """Local step of rows on their shards, with what was broadcast last.
 
-    At most `n_rounds` rounds are between two local steps of a shard; `seen` are the
-    columns of the state, if rows of the shards have others too.
+    `seen` are the columns of the state, if rows of the shards have others too.
     """
 
     shards: Shards
-    n_rounds: int
     seen: SeenWords | None
     _last: Broadcast | None
     _state: ref[EpochState] | None = None  # of the last broadcast
 
-    def __init__(self, shards: Shards, n_rounds: int, seen: SeenWords | None = None):
-        self.shards, self.n_rounds, self.seen = shards, n_rounds, seen
-        self._last = None
+    def __init__(self, shards: Shards, seen: SeenWords | None = None):
+        self.shards, self.seen, self._last = shards, seen, None
 
     def update_local(
         self,
@@ -252,11 +236,7 @@ class RowLocalStep:
         state, last = posterior.state, self._last
         if last is None or self._state is None or self._state() is not state:
             table = NodeTable.of(state, posterior.model.priors)
-            drift, before = Drift(), None
-            if last is not None:
-                drift, before = last.content.drift, last.content.table
-            drift = drift.followed_by(table, before).latest(self.n_rounds + 1)
-            last = Broadcast(EpochGlobals(table, drift, self.seen))
+            last = Broadcast(EpochGlobals(table, self.seen))
             self._last, self._state = last, ref(state)
         return last
 

@@ -253,7 +253,7 @@ def replay_memo(memo: Memo, merged_into: Mapping[int, int]) -> Memo:
     if len(rows) == 0:
         return memo
     names = np.array([merged_into[node] for node in gone.tolist()], dtype=np.int32)
-    nodes, weights, scores = memo.nodes[rows], memo.weights[rows], memo.scores[rows]
+    nodes, weights = memo.nodes[rows], memo.weights[rows]
     there = is_gone[rows]
     nodes[there] = names[np.searchsorted(gone, nodes[there])]
     weights[nodes < 0] = 0.0
@@ -262,15 +262,10 @@ def replay_memo(memo: Memo, merged_into: Mapping[int, int]) -> Memo:
         for other in range(one + 1, n_best):
             same = (nodes[:, one] == nodes[:, other]) & (nodes[:, one] >= 0)
             weights[same, one] += weights[same, other]
-            scores[same, one] = np.maximum(scores[same, one], scores[same, other])
             weights[same, other], nodes[same, other] = 0.0, -1
     order = np.argsort(-weights, axis=1, kind="stable")
-    changed = {}
-    for name, new in (("nodes", nodes), ("weights", weights), ("scores", scores)):
-        values = getattr(memo, name).copy()
-        values[rows] = np.take_along_axis(new, order, axis=1)
-        changed[name] = values
-    return replace(memo, **changed)
+    some = (np.take_along_axis(of, order, axis=1) for of in (nodes, weights))
+    return memo.replaced(rows, Memo(*some))
 
 
 # Products of all pairs of directions of dependent trees, by which moves are ranked.

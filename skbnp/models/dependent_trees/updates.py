@@ -398,18 +398,8 @@ def nearest_centres(
     def score(begin: int, stop: int) -> None:
         result, limits = nodes[begin:stop], indptr[begin : stop + 1]
         some = slice(limits[0], limits[-1])
-        scores, rest = np.empty(result.shape), np.empty(len(result))
-        score_rows(
-            limits - limits[0],
-            words[some],
-            X.data[some],
-            table,
-            there,
-            1.0,
-            result,
-            scores,
-            rest,
-        )
+        given = limits - limits[0], words[some], X.data[some], table, there
+        score_rows(*given, 1.0, result, np.empty(result.shape))
 
     # A table is read once for each block of rows; two threads, or four, end together.
     n_blocks = 4 * -(-X.shape[0] // (4 * ROWS)) if X.shape[0] > ROWS else 1

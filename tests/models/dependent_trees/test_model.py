@@ -23,7 +23,7 @@ from checks.epochs import (
 from reference import dependent_trees as reference
 from skbnp.distributions import log_normaliser
 from skbnp.models.dependent_trees.epoch import EpochModel
-from skbnp.models.dependent_trees.local import Drift, NodeTable, log_gain, update_local
+from skbnp.models.dependent_trees.local import NodeTable, log_gain, update_local
 from skbnp.models.dependent_trees.merges import merge_gain, merged
 from skbnp.models.dependent_trees.state import (
     EpochState,
@@ -362,31 +362,6 @@ def test_visit_is_that_of_the_reference(seed):
     assert not np.allclose(stats.masses, wrong.sum(axis=0), rtol=1e-4, atol=1e-5)
 
 
-def wide_state(rng, n_nodes=200, dimension=60):
-    tree = Tree.from_parents([-1, *np.zeros(n_nodes - 1, dtype=int)])
-    state = random_state(rng, tree, dimension, past=False)
-    state.means[:] = 0.95 * unit(rng.random((n_nodes, dimension)) ** 12)
-    return replace(state, concentration=2000.0)
-
-
-def test_drift_bounds_the_rise_of_scores(seed):
-    rng = np.random.default_rng(seed)
-    old, new = random_state(rng), random_state(rng)
-    new = replace(new, concentration=33.0)
-    X = random_rows(rng).toarray()
-
-    def scores(state):
-        return state.log_weights(PRIORS) + state.concentration * X @ state.means.T
-
-    rise = (scores(new) - scores(old)).max()
-    rises = NodeTable.of(new, PRIORS).rises(NodeTable.of(old, PRIORS))
-    assert rise <= rises.max()
-    grown = TREE.add(3)
-    wider = random_state(rng, grown)
-    rises = NodeTable.of(wider, PRIORS).rises(NodeTable.of(old, PRIORS))
-    assert np.isinf(rises).sum() == 1
-
-
 # Predictive density -------------------------------------------------------------------
 
 
@@ -458,33 +433,3 @@ def test_merge_gain_is_the_difference_of_the_bound(past, seed):
             n_other += abs(swapped.gain - result.gain) > 1e-6
     assert n_pairs == 14
     assert (n_other > 0) == past
-
-
-def many_clusters(rng, n_clusters=130, dimension=80, n_rows=900):
-    """Rows around directions that are far from each other."""
-    centres = unit(rng.random((n_clusters, dimension)) ** 12)
-    rows = centres[rng.integers(n_clusters, size=n_rows)]
-    return unit(rows + 0.02 * rng.random((n_rows, dimension)))
-
-
-def test_rises_add_up_from_table_to_table(seed):
-    rng = np.random.default_rng(seed)
-    state = wide_state(rng, n_nodes=40)
-    X = sp.csr_array(many_clusters(rng, 40, 60, 50).astype(np.float32))
-    last, drift, scores = None, Drift(), []
-    for _ in range(4):
-        table = NodeTable.of(state, PRIORS)
-        drift = drift.followed_by(table, last)
-        weights = state.log_weights(PRIORS)
-        scores.append(weights + state.concentration * X @ state.means.T)
-        noise = unit(rng.standard_normal(state.means.shape))
-        means = state.means + rng.uniform(0.0, 0.1) * noise
-        masses, beta = rng.random(40), state.concentration * rng.uniform(0.8, 1.2)
-        last = table
-        state = replace(state, means=means, masses=masses, concentration=beta)
-    for step in range(4):
-        rise = drift.since(step, table)
-        assert (scores[3] - scores[step]).max() <= rise.max()
-    assert not drift.since(3, table)[0]
-    assert drift.since(4, table) is None
-    assert drift.since(-1, table) is None

@@ -133,7 +133,7 @@ def epoch_learner(
         posterior,
         ShardCorpus(shards),
         schedule,
-        RowLocalStep(shards, schedule.n_rounds),
+        RowLocalStep(shards),
         EpochCache(shards, others, run),
         moves,
     )
@@ -298,7 +298,7 @@ def test_memos_follow_records():
         [[0.5, 0.25, 0.25, 0], [0.5, 0.5, 0, 0], [0.75, 0.25, 0, 0], [1, 0, 0, 0]]
     )
     weights = weights.astype(np.float32)
-    memo = Memo(nodes.astype(np.int32), weights, weights, np.zeros(4))
+    memo = Memo(nodes.astype(np.int32), weights)
     result = replay_memo(memo, merged_into_of([merge(5, 7), merge(7, 3)]))
     assert result.nodes[:, 0].tolist() == [3, 3, 3, 1]
     assert_array_equal(result.weights[:, 0], 1.0)
@@ -715,7 +715,7 @@ def test_losses_are_those_of_the_rows(seed):
     q = rng.dirichlet(np.full(4, 0.5), size=30).astype(np.float32)
     order = np.argsort(-q, axis=1)
     q = np.take_along_axis(q, order, axis=1)
-    memo = Memo(order.astype(np.int32), q, q, np.zeros(30))
+    memo = Memo(order.astype(np.int32), q)
     losses = EntropyLosses.of_rows(memo.taken(slice(0, 9)))
     losses = losses.plus(EntropyLosses.of_rows(memo.taken(slice(9, 30))))
     sure, unsure = MergeGain(0.0, 0.0), MergeGain(0.0, np.inf)
