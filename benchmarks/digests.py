@@ -145,7 +145,7 @@ def _warm():
 
 FITS = {
     "hdp-default": lambda: _fit(_hdp()),
-    "hdp-priced": lambda: _fit(_hdp(min_gain=0.005)),
+    "hdp-min-gain": lambda: _fit(_hdp(min_gain=0.005)),
     "hdp-seed-1": lambda: _fit(_hdp(random_state=1)),
     "hdp-few": lambda: _fit(_hdp(), FEW),
     "hdp-two-threads": lambda: _fit(_hdp(n_jobs=2)),

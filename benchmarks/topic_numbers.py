@@ -322,9 +322,9 @@ def default_fit(docs, seed):
 
 
 #: Shares of the gain of all topics that a topic must bring, and as many fixed topics.
-PRICES = {
+SHARES = {
     "all": {"min_gain": 0},
-    "priced": {},
+    "default": {},
     "half": {"min_gain": 0.0025},
     "twice": {"min_gain": 0.01},
     "small steps": {},
@@ -333,19 +333,19 @@ PRICES = {
 }
 #: Least shares of the topics that a reduction merges or ends.
 STEPS = {"small steps": 0.1, "large steps": 0.3}
-#: Numbers of topics that priced fits had, by corpus and seed.
+#: Numbers of topics of default fits, by corpus and seed.
 NUMBERS = {}
 
 
-def learn_priced(docs, corpus, way, seed):
-    options = dict(PRICES[way])
-    if way == "fixed":  # a fit of the number of the priced one
+def learn_min_gain(docs, corpus, way, seed):
+    options = dict(SHARES[way])
+    if way == "fixed":  # a fit of the number of the default one
         options["n_components"] = NUMBERS[corpus, seed]
     step = STEPS.get(way, held_out_trials.LEAST_REDUCED)
     with patch.object(held_out_trials, "LEAST_REDUCED", step):
         with warnings.catch_warnings(action="ignore"):
             fit = fitted(HDP(random_state=seed, **options), docs)
-    if way == "priced":
+    if way == "default":
         NUMBERS[corpus, seed] = fit.model.n_components_
     fit.more = junk(fit)
     if docs.truth is not None:
@@ -353,7 +353,7 @@ def learn_priced(docs, corpus, way, seed):
     yield fit
 
 
-def priced_summary(rows):
+def min_gain_summary(rows):
     """One row for each corpus and way: numbers of the seeds, and medians."""
     result = []
     for corpus, way in dict.fromkeys((row["corpus"], row["way"]) for row in rows):
@@ -650,11 +650,11 @@ CASES = {
                 *("bars 5x5, 2000", "bars 10x10, 2000", "equal 40, 2000"),
                 *("equal 100, 4000", "power 20, 2000", "power 50, 4000"),
             ),
-            "way": tuple(PRICES),
+            "way": tuple(SHARES),
             "seed": (0, 1, 2),
         },
         documents=draws.planted,
-        learn=learn_priced,
+        learn=learn_min_gain,
         records={
             "score": lambda fit: fit.model.score(fit.docs.test[:2000]),
             "coherence": lambda fit: np.nanmean(
@@ -662,7 +662,7 @@ CASES = {
             ),
             "diversity": lambda fit: topic_diversity(fit.model),
         },
-        summary=priced_summary,
+        summary=min_gain_summary,
         over="seed",
         keeps=("corpus", "way", "seed"),
     ),

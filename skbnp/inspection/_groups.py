@@ -802,7 +802,7 @@ class TopicPath:
         cluster.
     n_best : int or None
         Of all numbers that trials of the fit compared (`n_components_gains_`), the one
-        that predicted best; None if topics had no price (`min_gain`).
+        that predicted best; None if `min_gain` was 0.
 
     See Also
     --------

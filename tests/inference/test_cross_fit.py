@@ -269,7 +269,7 @@ def test_trials_of_all_splits_choose_where_few_documents_have_many_tokens(monkey
     assert len({(hdp.n_components_, hdp.n_components_range_) for hdp in fits}) == 1
     (trials, _), (numbers, place), n_judged = begun, chosen[0], 0
     assert len(trials) == 3
-    price = 0.005 * np.mean([max(gain for _, gain in one.gains) for one in trials])
+    penalty = 0.005 * np.mean([max(gain for _, gain in one.gains) for one in trials])
     nets = dict.fromkeys(numbers, 0.0)
     for one in trials:
         n_judged += len(one.n_tokens)
@@ -278,7 +278,7 @@ def test_trials_of_all_splits_choose_where_few_documents_have_many_tokens(monkey
         for number in nets:
             for doc, n_tokens in zip(logs.T, one.n_tokens[1::2], strict=True):
                 value = np.interp(np.log(number), np.log(sizes), doc)
-                nets[number] += value - price * number * n_tokens
+                nets[number] += value - penalty * number * n_tokens
     assert n_judged == 120
     assert numbers[place] == max(nets, key=nets.get) != numbers[0]
     low, high = fits[0].n_components_range_

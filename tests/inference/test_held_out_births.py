@@ -58,15 +58,15 @@ def test_documents_whose_topics_no_other_has_give_births(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("case", ["bars", "mean_field", "gain", "price"])
+@pytest.mark.parametrize("case", ["bars", "mean_field", "gain", "penalty"])
 def test_no_births(case, monkeypatch):
     X, begin = twins(), held_out_moves.add_document_births
     given = {"variational_family": "mean_field"} if case == "mean_field" else {}
     if case == "bars":
         X = make_bars(300, random_state=0).data
-    elif case in ("gain", "price"):
+    elif case in ("gain", "penalty"):
 
-        def begin(posterior, judges, least_gain, price, executor):
+        def begin(posterior, judges, least_gain, penalty, executor):
             least = (5.0, 0.0) if case == "gain" else (0.0, 1.0)
             return held_out_moves.add_document_births(
                 posterior, judges, *least, executor

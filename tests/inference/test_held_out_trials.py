@@ -519,7 +519,7 @@ def test_reductions_that_do_not_gain_for_certain_wait(gain, bars, monkeypatch):
     monkeypatch.setattr(held_out_moves, "reduce", merge_two)
     monkeypatch.setattr(held_out_trials, "FEW", 0.0)
     moves = SplitMerge(births=False)
-    for min_gain in (0.0, 0.005):  # with a price all reductions wait
+    for min_gain in (0.0, 0.005):  # with a minimum gain all reductions wait
         hdp = HDP(25, split_merge=moves, max_iter=30, min_gain=min_gain, random_state=0)
         log = hdp.fit(bars.data).lineage_
         steps = [entry.step for entry in log if entry.kind == "merge"]

@@ -181,7 +181,7 @@ def add_document_births(
     posterior: HDPPosterior,
     held_out: HeldOut,
     least_gain: float,
-    price: float,
+    penalty: float,
     executor: Executor,
 ) -> int:
     """Add births from held-out documents in place if others gain; return their number.
@@ -192,8 +192,8 @@ def add_document_births(
     documents as there are topics of a training document, those that are predicted
     worst, each give birth to a topic. Before that, births from either half are judged
     by the other half, which must gain a standard error, and `least_gain` nats per
-    token, or the price of the births. Collapsed family alone: totals of the mean-field
-    family have no topics without documents.
+    token, or the penalty of the births. Collapsed family alone: totals of the
+    mean-field family have no topics without documents.
     """
     n_topics, n_train = posterior.state.n_components, held_out.train.n_docs
     limit = int(min(posterior.max_components - n_topics, n_train))
@@ -220,7 +220,7 @@ def add_document_births(
     for half in (0, 1):
         proposal = posterior.copy()
         n_births = add_births(proposal, ranks[ranks % 2 == half])
-        least = max(least, price * n_births)
+        least = max(least, penalty * n_births)
         logs = held_out.log_probability(held_out.predict(proposal, executor))
         after[1 - half :: 2] = logs[1 - half :: 2]
     gain = compare(after, before, held_out.n_tokens)

@@ -306,10 +306,10 @@ def has_few_tokens(X: sp.csr_array) -> bool:
 
 
 def has_few_judges(X: sp.csr_array) -> bool:
-    """Whether one split of documents would judge topics that have a price by too few.
+    """Whether one split has too few documents to judge a minimum gain of topics.
 
-    These are fewer than `FEWEST_DOCS` documents, or all have fewer tokens than twice
-    those that judge large corpora.
+    Fewer than `FEWEST_DOCS` documents judge, or all have fewer tokens than twice those
+    that judge large corpora.
     """
     return bool(X.shape[0] // 4 < FEWEST_DOCS or X.sum() < 2.0 * N_TOKENS)
 

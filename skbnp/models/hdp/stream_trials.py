@@ -1,8 +1,8 @@
 """Topics of an HDP that learns a stream: restarts, and topics that begin late.
 
 When a stream has doubled, its topics start again beside it, with births. They learn
-what the stream learns; then topics that bring less than their price merge or end, the
-others learn on, and held-out documents choose between them and those of the stream.
+what the stream learns; then topics that bring less than the minimum gain merge or end,
+the others learn on, and held-out documents choose between them and those of the stream.
 """
 
 from collections.abc import Sequence
@@ -78,9 +78,9 @@ class Restart:
         """Return an independent copy, which a call changes."""
         return replace(self, posterior=self.posterior.copy())
 
-    def reduce(self, candidate: "Candidate", held_out: HeldOut, price: float) -> None:
-        """End topics in place that bring less than their price; the others learn on."""
-        self.posterior = candidate.reduced(held_out, price).posterior
+    def reduce(self, candidate: "Candidate", held_out: HeldOut, penalty: float) -> None:
+        """End topics in place that bring too little; the others learn on."""
+        self.posterior = candidate.reduced(held_out, penalty).posterior
         self.is_reduced = True
         self.n_left = PASSES * self.n_docs
 
@@ -136,8 +136,8 @@ class Candidate(NamedTuple):
             return None
         return Candidate.of(fewer, held_out, self.executor)
 
-    def reduced(self, held_out: HeldOut, price: float) -> "Candidate":
-        """Return the number of topics that gains most, less the price of each.
+    def reduced(self, held_out: HeldOut, penalty: float) -> "Candidate":
+        """Return the number of topics that gains most, less the penalty of each.
 
         A share of the topics merges or ends at a time, down to numbers that are clearly
         worse; then half as many at a time from the best, as long as that gains. Topics
@@ -150,20 +150,20 @@ class Candidate(NamedTuple):
             )
             if fewer is None:
                 break
-            gain = fewer.gain_over(best, held_out, price)
+            gain = fewer.gain_over(best, held_out, penalty)
             if gain.mean > 0.0:
                 best = fewer
             elif gain.mean < -NEAR * gain.error:
                 break
             now = fewer
-        return best.reduced_finely(held_out, price)
+        return best.reduced_finely(held_out, penalty)
 
-    def reduced_finely(self, held_out: HeldOut, price: float) -> "Candidate":
+    def reduced_finely(self, held_out: HeldOut, penalty: float) -> "Candidate":
         """Return the best number of topics by fewer and fewer changes at a time."""
         best, n_changes = self, max(int(LEAST_REDUCED * self.n_topics), 1)
         while n_changes:
             fewer = best.with_fewer(held_out, n_changes, n_changes)
-            if fewer and fewer.gain_over(best, held_out, price).mean > 0.0:
+            if fewer and fewer.gain_over(best, held_out, penalty).mean > 0.0:
                 best = fewer
             else:
                 n_changes //= 2
@@ -173,10 +173,10 @@ class Candidate(NamedTuple):
         self,
         other: "Candidate",
         held_out: HeldOut,
-        price: float,
+        penalty: float,
         judges: slice = OTHERS,
     ) -> Gain:
-        """Gain over another candidate less the price of topics, nats per token.
+        """Gain over another candidate less the penalty of topics, nats per token.
 
         By default by documents that did not choose what ends.
         """
@@ -185,7 +185,7 @@ class Candidate(NamedTuple):
         )
         gain = compare(new, old, n_tokens)
         n_more = self.n_topics - other.n_topics
-        return gain._replace(mean=gain.mean - price * n_more)
+        return gain._replace(mean=gain.mean - penalty * n_more)
 
 
 def replace_topics(

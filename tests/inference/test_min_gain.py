@@ -67,7 +67,7 @@ def fit_with_runs(X, *given, **settings):
 
 
 @pytest.fixture(scope="module")
-def priced(unequal):
+def fits_by_share(unequal):
     """Fits of the unequal topics by the share, with their runs; each is made once."""
     return cache(lambda share: fit_with_runs(unequal[0], min_gain=share))
 
@@ -81,30 +81,30 @@ def test_planted_topics_are_kept_by_default(kind):
     assert n_near(hdp, topics) >= len(topics) - 1
 
 
-def test_a_larger_share_leaves_fewer_topics(unequal, priced):
+def test_a_larger_share_leaves_fewer_topics(unequal, fits_by_share):
     _, topics = unequal
-    fits = [priced(share)[0] for share in (0, 0.005, 0.3)]
+    fits = [fits_by_share(share)[0] for share in (0, 0.005, 0.3)]
     numbers = [hdp.n_components_ for hdp in fits]
     assert numbers[0] > numbers[2] == 2
     assert numbers[0] >= numbers[1] >= numbers[2]
     assert n_near(fits[0], topics) > n_near(fits[2], topics) == 2
 
 
-def test_the_number_maximises_the_gain_less_the_price(priced):
+def test_the_number_maximises_the_gain_less_the_penalty(fits_by_share):
     """Of the numbers compared, by a formula of its own over the recorded logs.
 
     The documents that choose reductions, every other one, flatter these: by them the
     number would be another one.
     """
-    hdp, compared, _ = priced(0.03)
+    hdp, compared, _ = fits_by_share(0.03)
     trials = compared[-1][0]
     reduced = [run for run in compared if run[1] in ("tables", "reduction")]
 
     def best(first, share):
         n_tokens = trials.n_tokens[first::2].sum()
-        price = share * max(gain for _, gain in trials.gains)
+        penalty = share * max(gain for _, gain in trials.gains)
         nets = {
-            n: logs[max(logs)][first::2].sum() / n_tokens - price * n
+            n: logs[max(logs)][first::2].sum() / n_tokens - penalty * n
             for _, _, n, _, logs in reduced
         }
         return max(nets, key=nets.get)
@@ -114,7 +114,7 @@ def test_the_number_maximises_the_gain_less_the_price(priced):
 
 
 def reductions_of(net, n_topics, error=0.01):
-    """Best number of topics by reductions where `net` is the gain less the price."""
+    """Best number of topics by reductions where `net` is the gain less the penalty."""
     start = SimpleNamespace(n_topics=n_topics, n_changes=0)
     trials = object.__new__(HeldOutTrials)
     vars(trials).update(model=start, origin=start, above=None, finer=[])
@@ -185,7 +185,7 @@ def test_births_that_would_cost_more_than_all_gain_are_not_tried(unequal):
         assert any(kind == "births" for _, kind, *_ in runs) == is_tried
 
 
-def test_without_a_price_nothing_of_it_counts(unequal, monkeypatch):
+def test_without_a_minimum_gain_nothing_of_it_counts(unequal, monkeypatch):
     """Control: with one the same change of the least reduction changes the fit."""
     X, _ = unequal
     for share, is_same in ((0.0, True), (0.02, False)):
@@ -200,16 +200,16 @@ def test_without_a_price_nothing_of_it_counts(unequal, monkeypatch):
                 assert_same(usual, other)
 
 
-def test_whether_words_repeat_is_known_before_reductions(priced):
+def test_whether_words_repeat_is_known_before_reductions(fits_by_share):
     """One topic with repeats of its own may gain more than the right topics do."""
-    _, _, suited = priced(0.005)
+    _, _, suited = fits_by_share(0.005)
     of_reductions = [entry for entry in suited if entry[0] == "reduction"]
     assert any(has_none for _, has_none, _ in of_reductions)
     assert not any(has_none and repeats for _, has_none, repeats in of_reductions)
 
 
-def test_gains_are_kept_in_files_and_in_summaries(priced, tmp_path):
-    hdp, *_ = priced(0.02)
+def test_gains_are_kept_in_files_and_in_summaries(fits_by_share, tmp_path):
+    hdp, *_ = fits_by_share(0.02)
     gains = hdp.n_components_gains_
     assert len(gains) > 3
     assert list(gains) == sorted(gains)
@@ -221,12 +221,12 @@ def test_gains_are_kept_in_files_and_in_summaries(priced, tmp_path):
     assert "min_gain=0" in text
     fewer = max(n for n in gains if n < hdp.n_components_)
     assert f"{fewer} would lose" in text
-    plain, *_ = priced(0)
+    plain, *_ = fits_by_share(0)
     assert plain.n_components_gains_ == {}
     assert "why so many" not in str(summary(plain))
 
 
-def test_streams_have_a_price(unequal):
+def test_streams_have_a_minimum_gain(unequal):
     numbers = []
     for share in (0.0, 0.3):
         stream = HDP(min_gain=share, random_state=0)
@@ -237,7 +237,7 @@ def test_streams_have_a_price(unequal):
 
 
 @pytest.mark.long
-def test_few_documents_have_a_price(unequal):
+def test_few_documents_have_a_minimum_gain(unequal):
     numbers = []
     for share in (0.0, 0.3):
         few = HDP(min_gain=share, random_state=0).fit(unequal[0][:80])
