@@ -34,7 +34,7 @@ from skbnp.models.hdp.births import (
     LearnBurstiness,
     blur,
     propose_births,
-    suit_burstiness_to,
+    update_burstiness,
 )
 from skbnp.models.hdp.burstiness import (
     NO_BURSTINESS,
@@ -53,11 +53,11 @@ from skbnp.models.hdp.groups import Groups, doc_priors, learn_groups, learn_kind
 from skbnp.models.hdp.held_out import (
     FEW_SHORT_TOKENS,
     HeldOut,
+    choose_priors,
     fold_words,
     has_few_judges,
     has_few_tokens,
     hold_out,
-    suit_priors,
 )
 from skbnp.models.hdp.held_out_trials import (
     ALIKE,
@@ -1051,7 +1051,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             n_before = posterior.n_seen
             super()._learn_chunk(posterior, counts, executor, monitor)
             if self._plan.learns_burstiness and has_doubled(n_before, posterior.n_seen):
-                suit_burstiness_to(Corpus(counts), posterior, executor)
+                update_burstiness(Corpus(counts), posterior, executor)
             return
         if posterior.reservoir is None:
             n_seen = posterior.n_seen
@@ -1090,7 +1090,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             if reservoir.priors_are_due:
                 held_out = self._judges(posterior)
                 if held_out is not None:
-                    self._suited(posterior, held_out, executor)
+                    self._with_best_priors(posterior, held_out, executor)
                     posterior.reservoir = reservoir.end_priors()
             if not (in_first or has_proposed):
                 self._restart(posterior, learned, end - begin, executor, monitor)
@@ -1227,7 +1227,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         held_out = self._judges(posterior)
         if held_out is None:
             return None
-        beside = self._suited(restart.posterior, held_out, executor)
+        beside = self._with_best_priors(restart.posterior, held_out, executor)
         learns_prior = self._plan.of_trials["folds_words"]
         gain = beside.gain_over_words(held_out, learns_prior)
         price = self.min_gain * max(gain, 0.0)
@@ -1235,7 +1235,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             restart.reduce(beside, held_out, price)
             return restart
         beside = beside.reduced_finely(held_out, price)
-        present = self._suited(posterior, held_out, executor)
+        present = self._with_best_priors(posterior, held_out, executor)
         net = beside.gain_over(present, held_out, price, slice(None))
         is_better = net.mean > max(ALIKE, ALIKE_ERRORS * net.error)
         monitor.report(
@@ -1252,12 +1252,12 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         posterior.reservoir = posterior.reservoir.end_restart(is_better, n_next)
         return None
 
-    def _suited(self, posterior, held_out, executor) -> Candidate:
+    def _with_best_priors(self, posterior, held_out, executor) -> Candidate:
         """Set priors in place under which held-out documents of a stream are likely."""
         posterior.global_stats.topic_words.trim()
         plan = self._plan
         folds = fold_words(held_out) if plan.of_trials["folds_words"] else ()
-        result = suit_priors(
+        result = choose_priors(
             held_out, posterior, executor, folds, repeats=plan.learns_burstiness
         )
         if held_out.first_uses(result) < FEWEST_FIRST_USES:  # repeats predict it all

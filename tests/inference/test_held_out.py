@@ -18,7 +18,7 @@ from skbnp.models.hdp import births as moves
 from skbnp.models.hdp import held_out
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.fold_in import SHORT_STOP, MixturePredictor
-from skbnp.models.hdp.held_out import OTHERS, compare, hold_out, suit_burstiness
+from skbnp.models.hdp.held_out import OTHERS, choose_burstiness, compare, hold_out
 from skbnp.models.hdp.model import CollapsedHDP, HDPState
 from skbnp.models.hdp.posterior import HDPPosterior
 
@@ -195,7 +195,7 @@ def test_burstiness_predicts_better_than_none_by_two_errors_or_is_none(
     held = hold_out(sp.csr_array(repeats * X), np.random.default_rng(0))
     posterior.state = replace(posterior.state, burstiness=start)
     with Executor(None) as executor:
-        predicted = suit_burstiness(held, posterior, executor)
+        predicted = choose_burstiness(held, posterior, executor)
         predicted = predicted or held.predict(posterior, executor)
         states = [replace(posterior.state, burstiness=b) for b in (None, start)]
         others = [held.predict(posterior, executor, state) for state in states]
@@ -252,11 +252,11 @@ def test_folds_share_out_words_and_every_document(X, held, folds):
     assert max(counts) - min(counts) <= whole.sum(axis=0).max()
 
 
-def suited(folds, posterior, highest=1e4, n_steps=1):
+def chosen(folds, posterior, highest=1e4, n_steps=1):
     """Prior after some steps."""
     with Executor(None) as executor:
         for _ in range(n_steps):
-            held_out.suit_prior(folds, posterior, highest, executor)
+            held_out.choose_prior(folds, posterior, highest, executor)
     return posterior.state.topic_word_prior
 
 
@@ -299,12 +299,12 @@ def test_log_likelihoods_of_folds_are_those_of_the_reference(folds):
 
 def test_a_step_says_whether_the_prior_may_fall_further(X, folds):
     """Where it fell by more than the differences of its derivatives."""
-    best, stats = suited(folds, make_posterior(X), n_steps=12), set()
+    best, stats = chosen(folds, make_posterior(X), n_steps=12), set()
     for at in best * np.exp([-3.0, -0.7, -0.2, 0.0, 0.2, 0.7, 3.0]):
         posterior = make_posterior(X)
         posterior.state = replace(posterior.state, topic_word_prior=at)
         with Executor(None) as executor:
-            leads = held_out.suit_prior(folds, posterior, 1e4, executor)
+            leads = held_out.choose_prior(folds, posterior, 1e4, executor)
         fall = np.log(at / posterior.state.topic_word_prior)
         assert leads == (fall > held_out.PRIOR_DIFFERENCE)
         stats.add((leads, bool(fall > 1e-3), bool(fall < -1.0)))
@@ -316,7 +316,7 @@ def test_a_step_says_whether_the_prior_may_fall_further(X, folds):
 def test_steps_lead_to_the_prior_that_predicts_best(start, X, folds):
     posterior = make_posterior(X)
     posterior.state = replace(posterior.state, topic_word_prior=start)
-    eta = suited(folds, posterior, n_steps=12)
+    eta = chosen(folds, posterior, n_steps=12)
     others = eta * np.geomspace(0.3, 3.0, 21)
     logs = [log_posterior(folds, posterior, other) for other in others]
     assert 0.8 < others[np.argmax(logs)] / eta < 1.25
@@ -325,7 +325,7 @@ def test_steps_lead_to_the_prior_that_predicts_best(start, X, folds):
 def test_a_prior_is_learned_from_topics_alone(X, folds):
     """Nothing else of the posterior changes."""
     posterior, untouched = make_posterior(X), make_posterior(X)
-    assert suited(folds, posterior) != ETA
+    assert chosen(folds, posterior) != ETA
     words = posterior.global_stats.topic_words.dense()
     assert_array_equal(words, untouched.global_stats.topic_words.dense())
     state = replace(posterior.state, topic_word_prior=ETA)

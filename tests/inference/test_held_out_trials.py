@@ -19,7 +19,7 @@ from skbnp.estimators import SplitMerge
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.models.hdp import births as held_out_moves
 from skbnp.models.hdp import held_out, held_out_trials
-from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, compare, suit_prior
+from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, choose_prior, compare
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 
 pytestmark = pytest.mark.usefixtures("one_split")
@@ -219,9 +219,9 @@ def test_the_topic_prior_is_free_when_births_end(bars, monkeypatch):
 
     def note_limit(folds, posterior, highest, executor):
         limits.append(highest)
-        return suit_prior(folds, posterior, highest, executor)
+        return choose_prior(folds, posterior, highest, executor)
 
-    monkeypatch.setattr(held_out, "suit_prior", note_limit)
+    monkeypatch.setattr(held_out, "choose_prior", note_limit)
     judged, gain = [], HeldOutTrials._gain
 
     def block_hook(self, run, others, n_others):
@@ -246,7 +246,7 @@ def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
     limits, freed = [], HeldOutTrials._judge_anew
 
     def note_limit(folds, posterior, highest, executor):
-        suit_prior(folds, posterior, highest, executor)
+        choose_prior(folds, posterior, highest, executor)
         limits.append(highest)
 
     result = []
@@ -256,7 +256,7 @@ def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
         freed(self, run)
         result.append((run.kind, limits[before:]))
 
-    monkeypatch.setattr(held_out, "suit_prior", note_limit)
+    monkeypatch.setattr(held_out, "choose_prior", note_limit)
     monkeypatch.setattr(HeldOutTrials, "_judge_anew", block_hook)
     monkeypatch.setattr(held_out_trials, "ALIKE", -1.0)  # all go on
     monkeypatch.setattr(held_out_trials, "ALIKE_ERRORS", -1e9)
@@ -302,7 +302,7 @@ def test_the_prior_steps_on_while_it_falls(
             raise Seen
 
     free = HeldOutTrials._judge_anew
-    monkeypatch.setattr(held_out, "suit_prior", step)
+    monkeypatch.setattr(held_out, "choose_prior", step)
     monkeypatch.setattr(HeldOutTrials, "_judge_anew", block_hook)
     hdp = HDP(30, split_merge=SplitMerge(births=False), random_state=0)
     with pytest.raises(Seen):

@@ -41,13 +41,13 @@ def unequal():
 
 
 def fit_with_runs(X, *given, **settings):
-    """Fit; also return the runs that trials decide on, and what suits repeats.
+    """Fit; also return the runs that trials decide on, and which learn repeats.
 
     Runs are trials, kind, number, state and logs; the others kind, whether there were
     no repeats before, and what was asked for.
     """
-    runs, suited = [], []
-    decide, suit = HeldOutTrials._decide, HeldOutTrials._suited_prediction
+    runs, predicted = [], []
+    decide, predict = HeldOutTrials._decide, HeldOutTrials._predict_by_best
 
     def spy(trials, run, monitor):
         n_passes = run.n_passes
@@ -55,15 +55,15 @@ def fit_with_runs(X, *given, **settings):
         assert n_passes in run.logs
         decide(trials, run, monitor)
 
-    def spy_suited(trials, run, repeats):
-        suited.append((run.kind, run.posterior.state.burstiness is None, repeats))
-        return suit(trials, run, repeats)
+    def spy_predict(trials, run, repeats):
+        predicted.append((run.kind, run.posterior.state.burstiness is None, repeats))
+        return predict(trials, run, repeats)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(HeldOutTrials, "_decide", spy)
-        patch.setattr(HeldOutTrials, "_suited_prediction", spy_suited)
+        patch.setattr(HeldOutTrials, "_predict_by_best", spy_predict)
         hdp = HDP(*given, random_state=0, **settings).fit(X)
-    return hdp, runs, suited
+    return hdp, runs, predicted
 
 
 @pytest.fixture(scope="module")
@@ -202,8 +202,8 @@ def test_without_a_minimum_gain_nothing_of_it_counts(unequal, monkeypatch):
 
 def test_whether_words_repeat_is_known_before_reductions(fits_by_share):
     """One topic with repeats of its own may gain more than the right topics do."""
-    _, _, suited = fits_by_share(0.005)
-    of_reductions = [entry for entry in suited if entry[0] == "reduction"]
+    _, _, predicted = fits_by_share(0.005)
+    of_reductions = [entry for entry in predicted if entry[0] == "reduction"]
     assert any(has_none for _, has_none, _ in of_reductions)
     assert not any(has_none and repeats for _, has_none, repeats in of_reductions)
 

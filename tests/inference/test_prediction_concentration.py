@@ -12,7 +12,7 @@ from skbnp.components.word_topics import WordTopics
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage
 from skbnp.models.hdp.fold_in import MeanTopics, MixturePredictor, background, mix
-from skbnp.models.hdp.held_out import hold_out, suit_prediction
+from skbnp.models.hdp.held_out import choose_prediction, hold_out
 from skbnp.models.hdp.model import CollapsedHDP, HDPState
 from skbnp.models.hdp.posterior import HDPPosterior
 
@@ -38,10 +38,10 @@ def draw(concentration, *, n_docs=400, length=30, seed=0):
     )
 
 
-def suit(X, posterior, seed=0):
+def chosen(X, posterior, seed=0):
     held = hold_out(X, np.random.default_rng(seed))
     with Executor(None) as executor:
-        suit_prediction([(held.sample(), posterior)], executor)
+        choose_prediction([(held.sample(), posterior)], executor)
     return held
 
 
@@ -56,7 +56,7 @@ def log_probability(held, posterior, concentration):
 def test_it_is_that_of_the_documents_that_are_predicted(concentration, seed):
     X, posterior = draw(concentration, seed=seed)
     state = posterior.state
-    held = suit(X, posterior)
+    held = chosen(X, posterior)
     result = posterior.state.prediction_concentration
     assert concentration / 2.0 <= result <= 2.0 * concentration
     assert posterior.state.doc_concentration == state.doc_concentration
@@ -128,7 +128,7 @@ def predicted(held, posterior, weight):
 @pytest.mark.parametrize("is_skewed", [True, False])
 def test_its_weight_is_that_which_predicts_best(is_skewed, seed):
     X, posterior = draw_skewed(is_skewed, seed)
-    held = suit(X, posterior)
+    held = chosen(X, posterior)
     weight = posterior.state.background_weight
     assert weight > 0.4 if is_skewed else weight < 0.4
     best, n_tokens = predicted(held, posterior, weight), held.held_out.sum()

@@ -445,9 +445,7 @@ PLAIN_PASSES = 15
 SPACING = 3
 
 
-def suit_burstiness_to(
-    corpus: Corpus, posterior: Posterior, executor: Executor
-) -> None:
+def update_burstiness(corpus: Corpus, posterior: Posterior, executor: Executor) -> None:
     """Set in place the burstiness of documents that totals contain once."""
     X = corpus.fetch(evenly(corpus.n_docs, N_DOCS))
     batch = Batch.from_counts(X, posterior.state.n_components)
@@ -477,7 +475,7 @@ class LearnBurstiness(Moves):
         has_stayed = self.moves.end_pass(learner, monitor)
         posterior, n_passes = learner.posterior, learner.n_passes
         if n_passes == 1 or n_passes % SPACING == 0:
-            suit_burstiness_to(learner.corpus, posterior, learner.local_step.executor)
+            update_burstiness(learner.corpus, posterior, learner.local_step.executor)
             posterior.set_state(by_tables=n_passes >= PLAIN_PASSES)
         is_due = posterior.state.burstiness is None or n_passes > PLAIN_PASSES
         return has_stayed and is_due

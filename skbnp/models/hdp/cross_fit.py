@@ -36,10 +36,10 @@ from skbnp.models.hdp.held_out import (
     PRIOR_MEDIAN,
     Gain,
     HeldOut,
+    choose_burstiness,
+    choose_prediction,
     compare,
     deal,
-    suit_burstiness,
-    suit_prediction,
 )
 from skbnp.models.hdp.held_out_trials import ALIKE, HeldOutTrials
 from skbnp.models.hdp.model import HDPState
@@ -239,14 +239,14 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         trials = self._begin(n_topics)
         for one in trials:
             run_to_end(one)
-        return Candidate("trials", n_topics, trials, self._suit_priors(trials))
+        return Candidate("trials", n_topics, trials, self._choose_priors(trials))
 
     def _fixed(self, n_topics: int) -> Candidate:
         """Learn `n_topics` topics in each split, and score its held-out documents."""
         trials = self._begin(n_topics)
         for one in trials:
             learn_fixed(one)
-        return Candidate("fixed", n_topics, trials, self._suit_priors(trials))
+        return Candidate("fixed", n_topics, trials, self._choose_priors(trials))
 
     def _numbers(self) -> Iterator[int]:
         """Yield the fixed numbers of topics to compare, few if documents are few."""
@@ -270,7 +270,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         """Number of held-out tokens of each document, over all splits, (n_docs,)."""
         return np.concatenate([one.n_tokens for one in self.held_out])
 
-    def _suit_priors(self, trials: list[HeldOutTrials]) -> Array:
+    def _choose_priors(self, trials: list[HeldOutTrials]) -> Array:
         """Set the priors in place that predict held-out tokens of all splits best.
 
         A grid of topic priors is searched from the last best value, downwards first.
@@ -294,7 +294,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
                     )
                 if not posteriors[0].model.has_bound:
                     pairs = list(zip(few, posteriors, strict=True))
-                    suit_prediction(pairs, executor)
+                    choose_prediction(pairs, executor)
                 states[place] = [posterior.state for posterior in posteriors]
                 deviation = np.log(priors[place] / PRIOR_MEDIAN) / PRIOR_DEVIATION
                 logs = _log_probability(few, posteriors, executor).sum()
@@ -323,7 +323,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
             if not one.learns_burstiness:
                 return candidate
             executor = one.model.learner.local_step.executor
-            result = suit_burstiness(one.held_out, result_of(one), executor)
+            result = choose_burstiness(one.held_out, result_of(one), executor)
             result = result or one.held_out.predict(result_of(one), executor)
             logs.append(one.held_out.log_probability(result))
         return candidate._replace(logs=np.concatenate(logs))

@@ -377,12 +377,12 @@ def deal(
 
 # Priors of an HDP under which held-out documents are predicted best, given its topics.
 #
-# Held-out documents choose the topic prior (`suit_prior`), the burstiness
-# (`suit_burstiness`), and a concentration of documents for prediction, apart from that
-# of learning. Topics were shaped by the documents that they were learned from, whose
-# proportions are sharper than those of other documents: of titles, the concentration
-# alpha that is learned with the topics is several times too small to predict unseen
-# ones. So they choose another one,
+# Held-out documents choose the topic prior (`choose_prior`), the burstiness
+# (`choose_burstiness`), and a concentration of documents for prediction, apart from
+# that of learning. Topics were shaped by the documents that they were learned from,
+# whose proportions are sharper than those of other documents: of titles, the
+# concentration alpha that is learned with the topics is several times too small to
+# predict unseen ones. So they choose another one,
 #
 #     a = argmax_{a >= alpha} sum_jw n_jw log [ (sum_k N_jk phi_kw + a b_w) / (N_j + a)
 #     ],
@@ -410,7 +410,7 @@ N_ROUNDS, MOVES_BY = 2, 1.2
 TOL = 1e-2
 
 
-def suit_prediction(
+def choose_prediction(
     pairs: Sequence[tuple[HeldOut, Posterior]], executor: Executor
 ) -> None:
     """Set in place the parameters of prediction under which held-out tokens are likely.
@@ -479,7 +479,7 @@ def _loss(
     return loss
 
 
-def suit_priors(
+def choose_priors(
     held_out: HeldOut,
     posterior: Posterior,
     executor: Executor,
@@ -492,10 +492,10 @@ def suit_priors(
     The topic prior if there are `folds` of words, and burstiness if `repeats`.
     """
     if folds:
-        suit_prior(folds, posterior, HIGHEST, executor)
+        choose_prior(folds, posterior, HIGHEST, executor)
     if not posterior.model.has_bound:
-        suit_prediction([(held_out.sample(), posterior)], executor)
-    result = suit_burstiness(held_out, posterior, executor) if repeats else None
+        choose_prediction([(held_out.sample(), posterior)], executor)
+    result = choose_burstiness(held_out, posterior, executor) if repeats else None
     return result or held_out.predict(posterior, executor)
 
 
@@ -521,7 +521,7 @@ def fold_words(held_out: HeldOut) -> list[WordFold]:
     return folds
 
 
-def suit_prior(
+def choose_prior(
     folds: Sequence[WordFold], posterior: Posterior, highest: float, executor: Executor
 ) -> bool:
     """Move the topic prior in place towards that which predicts words best.
@@ -565,7 +565,7 @@ def suit_prior(
     return bool(np.log(eta / new) > PRIOR_DIFFERENCE)
 
 
-def suit_burstiness(
+def choose_burstiness(
     held_out: HeldOut, posterior: Posterior, executor: Executor
 ) -> Prediction | None:
     """Set the burstiness that predicts held-out tokens best, with topics as they are.

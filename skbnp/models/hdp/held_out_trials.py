@@ -205,9 +205,9 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         run.n_passes += 1
         is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
         if is_over or (is_half and run.kind in COMPARED_AT_HALF):
-            self._record(run, self._suit_and_predict(run))
+            self._record(run, self._choose_and_predict(run))
         elif is_half:
-            self._suit_prior(run)
+            self._choose_prior(run)
         if is_half and not is_over:  # topics change in place
             run.result = None
             if run.kind == "births":  # may end
@@ -236,7 +236,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         run.result = result
         run.logs[run.n_passes] = self.held_out.log_probability(result)
 
-    def _suit_prior(self, run: Trial) -> None:
+    def _choose_prior(self, run: Trial) -> None:
         """Set the topic prior in place to what predicts best, if it is learned."""
         posterior, executor = run.posterior, run.executor
         with commit():
@@ -251,23 +251,25 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         else:
             has_grown = run.kind in ("continuation", "reduction", "tables")
             limit = HIGHEST if has_grown else self.prior_limit
-            run.prior_falls = priors.suit_prior(self.folds, posterior, limit, executor)
+            run.prior_falls = priors.choose_prior(
+                self.folds, posterior, limit, executor
+            )
 
-    def _suited_prediction(self, run: Trial, repeats: bool) -> Prediction:
+    def _predict_by_best(self, run: Trial, repeats: bool) -> Prediction:
         """Set the best concentration and, if `repeats`, burstiness; predict."""
-        return priors.suit_priors(
+        return priors.choose_priors(
             self.held_out, run.posterior, run.executor, repeats=repeats
         )
 
-    def _suit_and_predict(self, run: Trial) -> Prediction:
+    def _choose_and_predict(self, run: Trial) -> Prediction:
         """Set the best parameters in place, and predict held-out documents."""
         if run.kind == "start" and run.n_passes < self.length:  # topics form first
             return self.held_out.predict(run.posterior, run.executor)
-        self._suit_prior(run)
+        self._choose_prior(run)
         # Where topics have a price, one with repeats would replace them at last.
         may_learn = not self.price or run.posterior.state.burstiness is not None
         repeats = self.knows_repeats and may_learn
-        return self._suited_prediction(run, repeats)
+        return self._predict_by_best(run, repeats)
 
     @property
     def price(self) -> float:
@@ -446,9 +448,9 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if run.result is None or not (learns_prior or is_first):
             return
         for _ in range(MOST_STEPS if learns_prior else 0):
-            if not priors.suit_prior(self.folds, posterior, HIGHEST, run.executor):
+            if not priors.choose_prior(self.folds, posterior, HIGHEST, run.executor):
                 break
-        result = self._suited_prediction(run, self.knows_repeats)
+        result = self._predict_by_best(run, self.knows_repeats)
         if is_first and self.held_out.first_uses(result) < FEWEST_FIRST_USES:
             self.learns_burstiness = self.knows_repeats = False
             posterior.set_state(burstiness=None)

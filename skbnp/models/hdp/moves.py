@@ -202,12 +202,12 @@ def _assign(
     parent: Parent,
     children: Children,
     eta: float,
-    suit: Callable[[Array, Array], Array] | None = None,
+    update: Callable[[Array, Array], Array] | None = None,
 ) -> tuple[Array, Array, Array]:
     """Divide the parent's responsibilities between two children.
 
     Returns shares of each count, (2, nnz), expected tokens, (2, n_docs), and shares of
-    the topic weight, (2,). The last are fixed unless `suit` computes them from prior
+    the topic weight, (2,). The last are fixed unless `update` computes them from prior
     and tokens of the children. Tokens of each child are summed separately: a difference
     would lose the digits that decide about an empty child.
     """
@@ -222,8 +222,8 @@ def _assign(
         tokens = np.stack(
             [np.bincount(parent.rows, parent.mass * part, n_docs) for part in share]
         )
-        if suit is not None:
-            shares = suit(x, tokens)
+        if update is not None:
+            shares = update(x, tokens)
     return share, tokens, shares
 
 
