@@ -18,7 +18,7 @@ from skbnp.models.hdp import births as moves
 from skbnp.models.hdp import held_out
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.fold_in import SHORT_STOP, MixturePredictor
-from skbnp.models.hdp.held_out import OTHERS, choose_burstiness, compare, hold_out
+from skbnp.models.hdp.held_out import SECOND_HALF, choose_burstiness, compare, hold_out
 from skbnp.models.hdp.model import CollapsedHDP, HDPState
 from skbnp.models.hdp.posterior import HDPPosterior
 
@@ -348,7 +348,7 @@ def test_those_that_choose_reductions_and_the_others_are_all_documents(X, held):
     result = predict(held, make_posterior(X))
     choosers, stats = held.half(0, result)
     every = tokens_by_document(held)
-    others = every[OTHERS]
+    others = every[SECOND_HALF]
     assert abs(len(choosers.n_tokens) - len(others)) <= 1
     assert sorted(tokens_by_document(choosers) + others) == sorted(every)
     assert_allclose(choosers.n_tokens, held.n_tokens[::2])

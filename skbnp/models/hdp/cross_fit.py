@@ -31,9 +31,9 @@ from skbnp.models.hdp.births import DOC_SHARE, propose_births
 from skbnp.models.hdp.held_out import (
     FEW_TOKENS,
     FEWEST_JUDGES,
-    OTHERS,
     PRIOR_DEVIATION,
     PRIOR_MEDIAN,
+    SECOND_HALF,
     Gain,
     HeldOut,
     choose_burstiness,
@@ -403,10 +403,10 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
                 one.path[result_of(one).state.n_components] = _held_out_logs(one)
         largest = [max((gain for _, gain in one.gains), default=0.0) for one in trials]
         price = self.min_gain * float(np.mean(largest))
-        n_tokens = np.concatenate([one.n_tokens[OTHERS] for one in trials])
+        n_tokens = np.concatenate([one.n_tokens[SECOND_HALF] for one in trials])
 
         def net(number: int) -> Array:
-            logs = [at_number(one.path, number)[OTHERS] for one in trials]
+            logs = [at_number(one.path, number)[SECOND_HALF] for one in trials]
             return np.concatenate(logs) - price * number * n_tokens
 
         numbers = [result_of(one).state.n_components for one in trials]

@@ -58,7 +58,7 @@ SHORT, FEW_SHORT_TOKENS = 20, 25_000
 #: So few judge nothing.
 FEWEST_JUDGES = 5
 #: Held-out documents that judge reductions: those that choose them would flatter them.
-OTHERS = slice(1, None, 2)
+SECOND_HALF = slice(1, None, 2)
 #: Parts of a held-out document, and of the vocabulary; each is predicted from others.
 N_FOLDS = 5
 #: Share of the differences of all documents, of so many, that one may have.
@@ -112,9 +112,9 @@ class HeldOut:
     def half(self, number: int, result: "Prediction") -> tuple["HeldOut", "Prediction"]:
         """Return every other document, from `number` on, and their prediction.
 
-        The first half chooses reductions, `OTHERS` judge them. Topics of few documents
-        are chosen to end where the choosing documents happen not to use them, so that
-        the score of the same documents afterwards is optimistic.
+        The first half chooses reductions, `SECOND_HALF` judges them. Topics of few
+        documents are chosen to end where the choosing documents happen not to use them,
+        so that the score of the same documents afterwards is optimistic.
         """
         rows = self.docs % 2 == number
         observed, held_out = self.observed[rows], self.held_out[rows]

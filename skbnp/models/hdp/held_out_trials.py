@@ -32,7 +32,7 @@ from skbnp.models.hdp.births import (
     add_document_births,
     join_topics_of_one_document,
 )
-from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
+from skbnp.models.hdp.held_out import SECOND_HALF, Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.moves import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
@@ -285,7 +285,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         is_less = run.kind in ("reduction", "merge of all")
         n_passes = max(others) if goes_on else run.n_passes
         new, old = run.logs[run.n_passes], others[n_passes]
-        judges = OTHERS if run.kind == "reduction" else slice(None)
+        judges = SECOND_HALF if run.kind == "reduction" else slice(None)
         gain = compare(new[judges], old[judges], self.n_tokens[judges])
         n_more = run.n_topics - n_others if is_less else 0
         return gain._replace(mean=gain.mean - self.price * n_more)

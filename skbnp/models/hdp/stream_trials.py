@@ -18,7 +18,7 @@ from skbnp.inference.protocols import Corpus
 from skbnp.kernels._moves import late_topics_step
 from skbnp.models.hdp.births import add_topics, propose_births, reduce, reductions
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities
-from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
+from skbnp.models.hdp.held_out import SECOND_HALF, Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.held_out_trials import (
     BUDGET,
     LEAST_REDUCED,
@@ -174,7 +174,7 @@ class Candidate(NamedTuple):
         other: "Candidate",
         held_out: HeldOut,
         penalty: float,
-        judges: slice = OTHERS,
+        judges: slice = SECOND_HALF,
     ) -> Gain:
         """Gain over another candidate less the penalty of topics, nats per token.
 
