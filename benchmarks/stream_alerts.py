@@ -230,7 +230,7 @@ SETTINGS = {
             "OLDER": (0.25, 1.0),
             "MOST_PROPOSED": (4, 16),
             "ROUNDS": (5, 20),
-            "ALIKE": (0.1, 0.4),
+            "LEAST_SIMILARITY": (0.1, 0.4),
             "MOST_COMPARED": (500, 1000),
         }.items()
         for value in values

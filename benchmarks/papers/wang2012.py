@@ -60,7 +60,7 @@ posterior is about.
 """
 #: Probability of the other's word in the first two topics, before normalisation.
 P2 = (0.05, 0.04, 0.03, 0.02, 0.005)
-N_DOCS, N_TOKENS, MOST_ALIKE = 100, 50, 1.5
+N_DOCS, N_TOKENS, LEAST_RATIO = 100, 50, 1.5
 METHODS = ("split-merge", "Gibbs", "truth")
 SHOWN_P2 = 0.02
 
@@ -129,7 +129,7 @@ def has_all_five(sample, truth):
     one, two = (
         dishes[np.flatnonzero(best == k)[sizes[best == k].argmax()]] for k in (0, 1)
     )
-    return bool(one[0] > MOST_ALIKE * one[1] and two[1] > MOST_ALIKE * two[0])
+    return bool(one[0] > LEAST_RATIO * one[1] and two[1] > LEAST_RATIO * two[0])
 
 
 def topics(options):
@@ -491,8 +491,8 @@ def draw_differences(rows, number, name):
         panel.axhline(0.0, color="0.5", linewidth=0.8)
         panel.fill_between(times, mean - error, mean + error, alpha=0.25, linewidth=0)
         panel.plot(times, mean, label="at the same time")
-        alike = row["curves"][f"sweeps, {name}"]
-        panel.plot(times, alike, "--", label="after as many sweeps")
+        same_time = row["curves"][f"sweeps, {name}"]
+        panel.plot(times, same_time, "--", label="after as many sweeps")
         panel.set(title=f"{row['corpus']}, eta = {row['eta']:g}", xscale="log")
         panel.grid(alpha=0.3)
     handles, labels = panels[0, 0].get_legend_handles_labels()

@@ -126,7 +126,7 @@ class HDP(ShardedMixin, LocalHDP):
     start from travel too, one for each new topic.
 
     Results are not those of `skbnp.HDP`, whose minibatches are drawn anew in each
-    pass, but predict alike; ``client=None`` has the bits of any cluster.
+    pass, but predict equally well; ``client=None`` has the bits of any cluster.
 
     Examples
     --------

@@ -20,7 +20,7 @@ from skbnp.utils.warnings import warn_caller
 #: Topics for each document. Of 100 to 300 documents, planted topics are at most a
 #: quarter of these, and topics of text that is too little are three quarters.
 MOST_SHARE = 0.5
-#: Numbers of topics that predict alike, the largest by the smallest.
+#: Numbers of topics that predict equally well, the largest by the smallest.
 MOST_SPREAD = 2.0
 #: Tokens of a document, on average, that say enough however small each weight is:
 #: half of what percentages sum to.
@@ -79,7 +79,7 @@ def warn_if_first_documents_are_few(n_topics: int, n_docs: int, n_enough: int) -
 def warn_if_unsure(
     n_topics: int, numbers: tuple[int, int] | None, n_docs: float
 ) -> None:
-    """Warn of documents by which very different numbers of topics predict alike.
+    """Warn of documents by which very different numbers of topics predict equally well.
 
     Or of one topic, because no others predict clearly better.
     """
@@ -95,9 +95,9 @@ def warn_if_unsure(
     elif n_docs >= ENOUGH_DOCS and high > MOST_SPREAD * low:
         warn_caller(
             f"X has few documents, {n_docs:g}, or short ones, which do not tell how "
-            f"many topics there are: {low} to {high} predict held-out documents alike, "
-            "within one standard error (n_components_range_). Fit more documents, or "
-            "choose the number: HDP(n_components=20, split_merge=False).",
+            f"many topics there are: {low} to {high} predict held-out documents "
+            "equally well, within one standard error (n_components_range_). Fit more "
+            "documents, or choose the number: HDP(n_components=20, split_merge=False).",
             ConvergenceWarning,
         )
 

@@ -60,9 +60,9 @@ from skbnp.models.hdp.held_out import (
     hold_out,
 )
 from skbnp.models.hdp.held_out_trials import (
-    ALIKE,
-    ALIKE_ERRORS,
     FEWEST_FIRST_USES,
+    MARGIN,
+    MARGIN_ERRORS,
     REMEMBERED,
     HeldOutTrials,
 )
@@ -734,7 +734,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
     def _publish_edits(self):
         """Update the fitted attributes after an edit; a restart ends."""
         posterior = self._posterior
-        posterior.restart = posterior.alike = posterior.held_out_gain = None
+        posterior.restart = posterior.equivalent = posterior.held_out_gain = None
         posterior.gains = ()
         if self._posterior.outliers is not None:  # topics stay as they were edited
             self._posterior.outliers = replace(self._posterior.outliers, provisional=())
@@ -767,10 +767,10 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
     def n_components_range_(self) -> tuple[int, int] | None:
         """Numbers of topics that predict within one standard error of the best."""
         check_is_fitted(self)
-        alike, n_components = self._posterior.alike, self.n_components_
-        if alike is None:
+        equivalent, n_components = self._posterior.equivalent, self.n_components_
+        if equivalent is None:
             return None
-        return min(*alike, n_components), max(*alike, n_components)
+        return min(*equivalent, n_components), max(*equivalent, n_components)
 
     @property
     def n_components_gains_(self) -> dict[int, float]:
@@ -1237,7 +1237,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         beside = beside.reduced_finely(held_out, price)
         present = self._with_best_priors(posterior, held_out, executor)
         net = beside.gain_over(present, held_out, price, slice(None))
-        is_better = net.mean > max(ALIKE, ALIKE_ERRORS * net.error)
+        is_better = net.mean > max(MARGIN, MARGIN_ERRORS * net.error)
         monitor.report(
             f"restart with {beside.n_topics} topics "
             f"{'accepted' if is_better else 'rejected'}: "
@@ -1246,7 +1246,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         n_before, n_next = present.n_topics, 0.0
         if is_better:
             replace_topics(posterior, beside.posterior, executor, monitor)
-            posterior.alike, posterior.gains = None, ((beside.n_topics, gain),)
+            posterior.equivalent, posterior.gains = None, ((beside.n_topics, gain),)
             if beside.n_topics > (1.0 + MANY_BIRTHS) * n_before:
                 n_next = GROWTH_AFTER_BIRTHS * posterior.reservoir.n_docs
         posterior.reservoir = posterior.reservoir.end_restart(is_better, n_next)

@@ -236,8 +236,8 @@ class _Joint(NamedTuple):
             if places:
                 place = np.full(own.shape[1], -1)
                 similarity = cosines((total + eta).T, (counts + eta).T)
-                rows, alike = matched(similarity, least)
-                place[alike] = rows
+                rows, partners = matched(similarity, least)
+                place[partners] = rows
                 alone = np.flatnonzero(place < 0)
                 place[alone] = total.shape[1] + np.arange(len(alone))
             total = padded(total, max(int(place.max()) + 1, total.shape[1]))

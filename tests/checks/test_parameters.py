@@ -231,8 +231,14 @@ FINE = [
 ]
 
 
-#: What is used in one place, whatever the model.
-ALIKE = ("learning_decay", "learning_offset", "total_samples", "n_jobs", "random_state")
+#: What one place of the code uses, whatever the model.
+SAME_IN_ALL = (
+    "learning_decay",
+    "learning_offset",
+    "total_samples",
+    "n_jobs",
+    "random_state",
+)
 
 
 @each_value(
@@ -242,7 +248,7 @@ ALIKE = ("learning_decay", "learning_offset", "total_samples", "n_jobs", "random
         for name, value in FINE
         if name in e.get_params()
         if value is not None or name != size_name(e) or not is_variational(e)
-        if label == "HDP-online" or name not in ALIKE
+        if label == "HDP-online" or name not in SAME_IN_ALL
     ],
     daily=FEW,
 )

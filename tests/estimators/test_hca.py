@@ -166,7 +166,7 @@ def test_a_stream_that_stays_a_single_path_warns_once():
     assert re.search("single path.*200 rows so far.*StandardScaler", stats[3][0])
 
 
-def assert_alike(one, other, factor, **closeness):
+def assert_rescaled(one, other, factor, **closeness):
     """Whether a fit of rows times `factor` has the other's tree, in another unit."""
     assert one.tree_.parent.tolist() == other.tree_.parent.tolist()
     for name, power in {"components_": 1, "mean_": 1, "scale_": 1}.items():
@@ -196,7 +196,7 @@ def test_units_change_nothing(method, factor, few, small):
         for part in slice(0, 5), slice(5, 80):
             one.partial_fit(X[part] * factor)
             other.partial_fit(X[part])
-    assert_alike(one, other, factor, **closeness)
+    assert_rescaled(one, other, factor, **closeness)
     assert_array_equal(one.apply(X * factor), other.apply(X))
     shift = X.shape[1] * np.log(factor)
     assert_allclose(one.score(X * factor), other.score(X) - shift, rtol=1e-10)
@@ -205,7 +205,7 @@ def test_units_change_nothing(method, factor, few, small):
     if method == "fit":
         assert adjusted_rand_score(few.target, one.apply(X * factor)) > 0.8
         with pytest.raises(AssertionError):  # a check that can fail
-            assert_alike(one, other, 1.001 * factor, **closeness)
+            assert_rescaled(one, other, 1.001 * factor, **closeness)
 
 
 @pytest.mark.long

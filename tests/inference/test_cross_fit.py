@@ -174,7 +174,7 @@ def test_the_log_leads_to_the_topics(start, seed):
     check_lineage(hdp)
 
 
-def test_numbers_that_predict_alike_warn_where_they_differ():
+def test_numbers_that_predict_equally_well_warn_where_they_differ():
     with pytest.warns(ConvergenceWarning, match="3 to 80 .*split_merge=False"):
         warn_if_unsure(5, (3, 80), 300)
     with pytest.warns(ConvergenceWarning, match="one topic is left.*split_merge=False"):
@@ -201,9 +201,9 @@ class Run:
 )
 def test_numbers_within_a_standard_error_are_noted(gain, accepted, expected):
     trials = object.__new__(HeldOutTrials)
-    trials.alike = [5]
-    trials._note_alike(Run(), Gain(gain, 0.02), accepted)
-    assert trials.alike == expected
+    trials.equivalent = [5]
+    trials._record_equivalent(Run(), Gain(gain, 0.02), accepted)
+    assert trials.equivalent == expected
 
 
 def test_one_topic_is_judged_under_its_own_prior(seed):

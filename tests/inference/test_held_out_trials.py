@@ -151,7 +151,7 @@ def test_after_an_interrupt_nobody_knows_the_documents_that_judge(
 
 
 @pytest.mark.long
-def test_few_documents_are_predicted_alike_from_any_start(corpus):
+def test_few_documents_are_predicted_equally_well_from_any_start(corpus):
     """Topics that start from judges seem better than births: .05 to .1 nats lost."""
     counts, losses = corpus("kos"), []
     for seed in (1, 2):
@@ -258,8 +258,8 @@ def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
 
     monkeypatch.setattr(held_out, "choose_prior", note_limit)
     monkeypatch.setattr(HeldOutTrials, "_judge_anew", block_hook)
-    monkeypatch.setattr(held_out_trials, "ALIKE", -1.0)  # all go on
-    monkeypatch.setattr(held_out_trials, "ALIKE_ERRORS", -1e9)
+    monkeypatch.setattr(held_out_trials, "MARGIN", -1.0)  # all go on
+    monkeypatch.setattr(held_out_trials, "MARGIN_ERRORS", -1e9)
     moves = SplitMerge(births=False)
     HDP(30, topic_word_prior=eta, split_merge=moves, max_iter=30, random_state=0).fit(
         bars.data[:300]
@@ -660,14 +660,14 @@ def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
 
 
 def test_messages_tell_of_trials(bars, capsys, monkeypatch):
-    """And numbers of topics that predict alike are those of the trials."""
-    noted, note = [], HeldOutTrials._note_alike
+    """And numbers of topics that predict equally well are those of the trials."""
+    noted, note = [], HeldOutTrials._record_equivalent
 
     def note_and_keep(trials, run, gain, accepted):
         noted.append((run.n_topics, accepted))
         note(trials, run, gain, accepted)
 
-    monkeypatch.setattr(HeldOutTrials, "_note_alike", note_and_keep)
+    monkeypatch.setattr(HeldOutTrials, "_record_equivalent", note_and_keep)
     HDP(3, random_state=0, verbose=1).fit(bars.data[:200])
     trials = re.findall(
         r"trial of (\d+) topics (accepted|rejected)", capsys.readouterr().out

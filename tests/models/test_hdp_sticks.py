@@ -403,12 +403,12 @@ def pair_bound(visited, pair, state):
     return value
 
 
-@pytest.mark.parametrize("alike", [False, True])
-def test_gain_of_a_merge_is_a_bound_of_that_of_the_twin(alike, seed):
+@pytest.mark.parametrize("is_equal", [False, True])
+def test_gain_of_a_merge_is_a_bound_of_that_of_the_twin(is_equal, seed):
     """Lower by the entropy of tables that two topics share, and by no more."""
-    rng = np.random.default_rng([seed, alike])
+    rng = np.random.default_rng([seed, is_equal])
     posterior, pair = make_posterior(rng), (1, 3)
-    if alike:
+    if is_equal:
         words = posterior.global_stats.topic_words.dense()
         words[:, 3] = words[:, 1]
         posterior.global_stats.topic_words = WordTopics(words)

@@ -17,8 +17,8 @@ def n_found(n_documents, n_words, seed):
     bars = make_bars(n_documents, side=5, n_words=n_words, random_state=seed)
     with warnings.catch_warnings(action="ignore"):  # of few documents
         hdp = HDP(random_state=seed).fit(bars.data)
-    alike = cosine_similarity(bars.topic_word_distr, hdp.topic_word_distr_)
-    return (alike.max(axis=1) > 0.9).sum()
+    similarity = cosine_similarity(bars.topic_word_distr, hdp.topic_word_distr_)
+    return (similarity.max(axis=1) > 0.9).sum()
 
 
 figure, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")

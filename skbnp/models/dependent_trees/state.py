@@ -388,8 +388,8 @@ def next_epoch(
 #
 # log C_V(sqrt u) is convex in u: to put E u for u gives a little too much, by at most
 # half of its second derivative times the variance of u. That is of the order of K^2
-# |a_e|^2 / (V (V + K)^3): a tenth of a nat where the three are alike, some nats where K
-# and |a_e| are ten times V, and not a bound.
+# |a_e|^2 / (V (V + K)^3): a tenth of a nat where the three are similar, some nats where
+# K and |a_e| are ten times V, and not a bound.
 
 
 def log_normaliser_gain(squares: Array | float, dimension: int) -> Array:
@@ -412,7 +412,7 @@ def natural_lengths(
     lengths: Array | float, spreads: Array | float, dimension: int
 ) -> Array:
     """Return |y| with g(y^2 + v) y = e for lengths e < 1 of means and spreads v."""
-    e, v, shape = _alike(lengths, spreads)
+    e, v, shape = _broadcast(lengths, spreads)
     result = np.empty_like(e)
     kernels.natural_lengths(e, v, result, expansion(dimension))
     return result.reshape(shape)
@@ -420,7 +420,7 @@ def natural_lengths(
 
 def conjugate(lengths: Array | float, spreads: Array | float, dimension: int) -> Array:
     """h*(e; v) = y e - h(y; v) at its maximum over y, less its value at zero."""
-    e, v, shape = _alike(lengths, spreads)
+    e, v, shape = _broadcast(lengths, spreads)
     result = np.empty_like(e)
     kernels.conjugates(e, v, result, expansion(dimension))
     return result.reshape(shape)
@@ -432,7 +432,7 @@ def _flat(values: Array | float) -> tuple[Array, tuple[int, ...]]:
     return np.ascontiguousarray(array).reshape(-1), array.shape
 
 
-def _alike(
+def _broadcast(
     one: Array | float, other: Array | float
 ) -> tuple[Array, Array, tuple[int, ...]]:
     """Broadcast to the shape of the first; return both flat, and the shape."""

@@ -63,7 +63,7 @@ ELSEWHERE = 0.01
 #: it is not judged.
 FEWEST_TOKENS, FEWEST_SHARE = 2.0, 0.01
 #: Share of a topic's tokens from which it is of one document. By half of them the near
-#: copies of `reuters395` lose .004 nats per token, by .9 .001; planted rows are alike.
+#: copies of `reuters395` lose .004 nats per token, by .9 .001; planted ones none.
 OF_ONE = 0.9
 #: Numbers that are looked at together: of held-out entries by topics or by pairs of
 #: these, and of words by topics.

@@ -41,7 +41,7 @@ from skbnp.models.hdp.held_out import (
     compare,
     deal,
 )
-from skbnp.models.hdp.held_out_trials import ALIKE, HeldOutTrials
+from skbnp.models.hdp.held_out_trials import MARGIN, HeldOutTrials
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -386,9 +386,11 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         And their gain over one topic if it is sure.
         """
         best = max(candidates, key=lambda one: one.net.sum())
-        alike = [one for one in candidates if _is_alike(one, best, self.n_tokens)]
-        alike.sort(key=lambda one: one.number)
-        return self._smallest_sure(alike, fixed)
+        equivalent = [
+            one for one in candidates if _is_equivalent(one, best, self.n_tokens)
+        ]
+        equivalent.sort(key=lambda one: one.number)
+        return self._smallest_sure(equivalent, fixed)
 
     def _choose_trials(self, monitor: Monitor) -> HeldOutTrials:
         """Run trials of each split; return those whose number is best for all splits.
@@ -412,13 +414,13 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         numbers = [result_of(one).state.n_components for one in trials]
         best = max(numbers, key=lambda number: net(number).sum())
         result = trials[numbers.index(best)]
-        result.alike = [best]
+        result.equivalent = [best]
         for number in sorted({n for one in trials for n in one.path}):
             loss = compare(net(best), net(number), n_tokens)
-            result.alike += [number] if loss.mean <= loss.error else []
+            result.equivalent += [number] if loss.mean <= loss.error else []
         monitor.report(
             f"trials beside {len(trials)} splits: {best} topics, "
-            f"{min(result.alike)} to {max(result.alike)} predict as well"
+            f"{min(result.equivalent)} to {max(result.equivalent)} predict as well"
         )
         return result
 
@@ -434,15 +436,15 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         }
 
     def _smallest_sure(
-        self, alike: list[Candidate], fixed: list[Candidate]
+        self, equivalent: list[Candidate], fixed: list[Candidate]
     ) -> tuple[Candidate, Gain | None]:
         """The first of several candidates that surely gains over one topic, or that.
 
         And the gain, if one topic was a candidate.
         """
-        words, n_tokens = fixed[0] if fixed else alike[0], self.n_tokens
+        words, n_tokens = fixed[0] if fixed else equivalent[0], self.n_tokens
         words = self._with_repeats(words) if words.number == 1 else words
-        for one in alike:
+        for one in equivalent:
             chosen = self._with_repeats(one)
             if words.number > 1 or one.number == 1:
                 return chosen, None
@@ -460,17 +462,17 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
     ) -> HeldOutTrials:
         """The trials of one split of the chosen candidate, run to their final passes.
 
-        Their `alike` are the numbers of topics that predict as well as the best, by one
-        standard error.
+        Their `equivalent` are the numbers of topics that predict as well as the best,
+        by one standard error.
         """
         n_tokens = self.n_tokens
-        alike = list(chosen.usual)
+        equivalent = list(chosen.usual)
         nets = [one.net for one in (chosen, *candidates)]
         best = max(nets, key=lambda net: net.sum())
         for one, net in zip(candidates, nets[1:], strict=True):
             loss = compare(best, net, n_tokens)
             if net is best or loss.mean <= loss.error:
-                alike += one.usual
+                equivalent += one.usual
         n_judges = [len(one.n_tokens) for one in self.held_out]
         place = chosen.middle if chosen.kind == "trials" else int(np.argmax(n_judges))
         result, of_all = chosen.trials[place], gain and (gain.mean, gain.error)
@@ -480,10 +482,10 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
             result.gain = of_all
             result.end_births()
             run_to_end(result)
-        result.alike = sorted({*alike})
+        result.equivalent = sorted({*equivalent})
         monitor.report(
             f"trials beside {len(chosen.trials)} splits: {chosen.number} "
-            f"topics, {min(alike)} to {max(alike)} predict as well"
+            f"topics, {min(equivalent)} to {max(equivalent)} predict as well"
         )
         return result
 
@@ -563,14 +565,14 @@ def _log_probability(
     return np.concatenate(logs)
 
 
-def _is_alike(one: Candidate, best: Candidate, n_tokens: Array) -> bool:
+def _is_equivalent(one: Candidate, best: Candidate, n_tokens: Array) -> bool:
     """Whether a candidate predicts as well as the best, within a standard error."""
     gain = compare(one.net, best.net, n_tokens)
-    return bool(gain.mean >= -max(ALIKE, gain.error))
+    return bool(gain.mean >= -max(MARGIN, gain.error))
 
 
 def _is_sure(gain: Gain, n_docs: int) -> bool:
     """Whether the gain of several topics over one, by `n_docs`, is large enough."""
     enough = SURE_GAIN if n_docs >= FEWEST_SURE else np.inf
-    least = max(gain.error, min(SURE_ERRORS * gain.error, enough), ALIKE / 2.0)
+    least = max(gain.error, min(SURE_ERRORS * gain.error, enough), MARGIN / 2.0)
     return bool(gain.mean > least)

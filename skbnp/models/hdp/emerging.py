@@ -44,7 +44,7 @@ OLDER = 0.5
 #: either kind that are compared in pairs, at most.
 MOST_PROPOSED, ROUNDS, MOST_COMPARED = 8, 10, 2000
 #: Cosine of unexplained words from which a document begins a topic with another.
-ALIKE = 0.2
+LEAST_SIMILARITY = 0.2
 #: Steps s of the bound of a p-value; each gives one.
 STEPS = np.geomspace(0.05, 50.0, 40)
 
@@ -289,8 +289,8 @@ class Pairs(NamedTuple):
     """Documents after a call that may begin a topic, compared in pairs."""
 
     rows: Ints  # (n,)
-    alike: Array  # (n, n) cosines of their unexplained words, 0 with themselves
-    witness: Array  # (n,) how many more are alike after the call than before it
+    similarity: Array  # (n, n) cosines of their unexplained words, 0 with themselves
+    witness: Array  # (n,) how many more are similar after the call than before it
 
     @classmethod
     def of(
@@ -308,17 +308,17 @@ class Pairs(NamedTuple):
             some_rows(np.flatnonzero(of), rng, MOST_COMPARED)
             for of in (is_after, ~is_after)
         )
-        alike = (unit[after] @ unit[after].T).toarray()
-        np.fill_diagonal(alike, 0.0)
+        similarity = (unit[after] @ unit[after].T).toarray()
+        np.fill_diagonal(similarity, 0.0)
         others = np.square((unit[after] @ unit[before].T).toarray()).mean(axis=1)
-        own = np.square(alike).sum(axis=1) / max(len(after) - 1, 1)
-        return cls(after, alike, own - others)
+        own = np.square(similarity).sum(axis=1) / max(len(after) - 1, 1)
+        return cls(after, similarity, own - others)
 
 
 def propose(
     docs: Explained, is_after: Flags, older: Topics, rng: np.random.Generator
 ) -> list[Array]:
-    """Propose topics for what is alike after a call, and less so before it.
+    """Propose topics for what is similar after a call, and less so before it.
 
     Each begins with a document that is unlike those of the topics before, and has none.
     """
@@ -327,12 +327,12 @@ def propose(
     free = np.ones(len(pairs.rows))
     for _ in range(MOST_PROPOSED):
         seed = int(np.argmax(pairs.witness * free))
-        alike = pairs.alike[seed]
+        similarity = pairs.similarity[seed]
         if pairs.witness[seed] * free[seed] <= 0.0:
             break
-        weights = np.where(alike >= ALIKE, np.square(alike), 0.0)
+        weights = np.where(similarity >= LEAST_SIMILARITY, np.square(similarity), 0.0)
         weights[seed] = 1.0
-        free *= 1.0 - np.minimum(2.0 * alike, 1.0)
+        free *= 1.0 - np.minimum(2.0 * similarity, 1.0)
         free[seed] = 0.0
         counts, share = _learn(weights @ residual[pairs.rows], docs, is_after, older)
         if counts.any():

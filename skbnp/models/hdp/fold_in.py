@@ -447,7 +447,7 @@ class MixturePredictor:
     ) -> float:
         """Log probability in nats of all held-out tokens, given the observed ones.
 
-        Topics that are not represented predict each word alike.
+        Topics that are not represented predict all words equally.
         """
         n_words, rows = X_held.shape[1], rows_of(X_held.indptr)
         probability = np.zeros(X_held.nnz)

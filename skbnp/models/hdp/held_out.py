@@ -533,7 +533,8 @@ def choose_prior(
     S and proportions as they are. No word is predicted from itself: tokens of words
     that the document has shown speak of how often it repeats words. Returns whether the
     prior fell by more than the differences that derivatives are found by; then it may
-    fall further. (It may rise without end where words are alike, and is left behind.)
+    fall further. (It may rise without end where words are equally probable, and is left
+    behind.)
 
     With proportions lambda_jk ~ Gamma(alpha beta_k, alpha) and Poisson counts of means
     n_j lambda_jk phi_kw, counts of words in a fold and of others are independent given

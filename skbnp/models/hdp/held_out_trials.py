@@ -41,12 +41,13 @@ from skbnp.utils.typing import Array
 OnlineLearner = Learner[HDPPosterior, Corpus, DocumentLocalStep, RunningAverage]
 Kind = Literal["start", "births", "continuation", "reduction", "merge of all", "tables"]
 
-#: Nats per token that twice as many topics must gain, more than two alike may differ.
+#: Nats per token that twice as many topics must gain, more than two equivalent ones may
+#: differ.
 GAIN_OF_TWICE = 0.005
-#: Nats per token, or standard errors, within which two states predict alike.
-ALIKE, ALIKE_ERRORS = 0.002, 0.25
+#: Nats per token, or standard errors, within which predictions are equivalent.
+MARGIN, MARGIN_ERRORS = 0.002, 0.25
 #: Nats per token that word frequencies may lose: half of what a merge of all may.
-WORDS_LOSS = ALIKE / 2.0
+WORDS_LOSS = MARGIN / 2.0
 #: Standard errors by which fewer topics may predict worse if words are repeated, and at
 #: most so many nats per token. (Without repeats titles lose up to .08 by this rule.)
 FEWER_ERRORS, FEWER_COST = 1.0, 0.01
@@ -152,7 +153,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     gains: list[tuple[int, float]] = field(default_factory=list)
     knows_repeats: bool = False
     tries_tables: bool = field(init=False)
-    alike: list[int] = field(default_factory=list)  # numbers that predict as well
+    equivalent: list[int] = field(default_factory=list)  # numbers that predict as well
     #: Of the model over word frequencies at the end of trials, and its standard error.
     gain: tuple[float, float] | None = None
     is_halving: bool = False  # whether fewer changes at a time are tried
@@ -226,7 +227,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if is_beside and self.n_final >= n_beside:
             self._adopt(learner, monitor)
             self.posterior.trials_ended = self.is_complete
-            self.posterior.alike = min(self.alike), max(self.alike)
+            self.posterior.equivalent = min(self.equivalent), max(self.equivalent)
             self.posterior.held_out_gain = self.gain
             self.posterior.gains = tuple(self.gains)
         return is_exact_pass and self.n_final > n_beside + 1
@@ -297,7 +298,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if run.n_passes == self.length:
             self._record_gain(run)
         if run.kind == "start":
-            self.alike = [run.n_topics]
+            self.equivalent = [run.n_topics]
             more = self._births(run)
             self._begin(more or self._after_births())
             return
@@ -305,7 +306,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         others = (self.best, self.n_best) if is_less else (model.logs, model.n_topics)
         gain = self._gain(run, *others)
         accepted = self._is_accepted(run, gain)
-        self._note_alike(run, gain, accepted)
+        self._record_equivalent(run, gain, accepted)
         what = "tables" if run.kind == "tables" else f"{run.n_topics} topics"
         monitor.report(
             f"trial of {what} {'accepted' if accepted else 'rejected'}: "
@@ -388,21 +389,21 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         self.origin, n_changes = self.finer.pop(0)
         return self._reduction(self.origin, n_changes)
 
-    def _note_alike(self, run: Trial, gain: Gain, accepted: bool) -> None:
+    def _record_equivalent(self, run: Trial, gain: Gain, accepted: bool) -> None:
         """Record numbers of topics within one standard error of the best."""
         is_better = accepted and gain.mean > gain.error
         if accepted or gain.mean >= -gain.error:
-            self.alike = [*([] if is_better else self.alike), run.n_topics]
+            self.equivalent = [*([] if is_better else self.equivalent), run.n_topics]
 
     def _is_accepted(self, run: Trial, gain: Gain) -> bool:
         """Whether a trial gains enough or, with fewer topics, loses little."""
-        error = ALIKE_ERRORS * gain.error
+        error = MARGIN_ERRORS * gain.error
         if run.kind == "births":
             n_twice = np.log2(max(run.n_topics / self.model.n_topics, 1.0))
             is_better = gain.mean > max(error, GAIN_OF_TWICE * n_twice)
             return run.n_passes == self.length and bool(is_better)
         if run.kind == "continuation":
-            return gain.mean > max(error, ALIKE)
+            return gain.mean > max(error, MARGIN)
         if run.kind == "tables" and run.n_passes < self.length:
             return False
         return gain.mean >= -self._cost(run, gain)
@@ -411,11 +412,11 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         """Loss, nats per token, that fewer topics may have; none if topics cost."""
         if self.price and run.kind == "reduction":
             return 0.0
-        cost = ALIKE_ERRORS * gain.error
+        cost = MARGIN_ERRORS * gain.error
         is_bursty = run.posterior.state.burstiness is not None
         if is_bursty and run.kind == "reduction":
             cost = min(FEWER_ERRORS * gain.error, FEWER_COST)
-        return max(cost, ALIKE)
+        return max(cost, MARGIN)
 
     def _after_births(self) -> Trial | None:
         """Return a trial that learns on, or reductions if too few passes are left.
@@ -487,7 +488,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             return
         # After a rejected one, another single reduction is optional.
         self.is_complete = candidate is None or self.n_rejected > 0
-        self.alike.append(self.model.n_topics)
+        self.equivalent.append(self.model.n_topics)
         self.run, self.model.result = self.model, None  # what others held is free
         self.origin, self.above, self.finer = None, None, []
         if self.gain is None:
@@ -500,7 +501,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             join_topics_of_one_document(posterior, train, executor)
         if self.moves.births:
             add_document_births(
-                posterior, self.held_out, ALIKE, self.price, self.run.executor
+                posterior, self.held_out, MARGIN, self.price, self.run.executor
             )
         posterior.step_origin = posterior.n_steps  # steps as from a start
         self.final = self.finish(self.held_out, posterior, last)

@@ -646,7 +646,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     trials_ended: bool = False  # of other numbers of topics
     reservoir: Reservoir | None = None  # documents of a stream that are kept
     #: Smallest and largest number of topics that predict as well as the best.
-    alike: tuple[Count, Count] | None = None
+    equivalent: tuple[Count, Count] | None = None
     is_cross_fitted: bool = False  # whether each document has judged them
     #: Gain over word frequencies by documents that trials held out, nats per token, and
     #: its standard error.

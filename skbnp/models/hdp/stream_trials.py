@@ -413,8 +413,8 @@ def propose(
 ) -> Outliers:
     """Propose topics for unexplained words of documents that are predicted badly.
 
-    Topics that are most alike are joined until one is left. Half of the tokens of each
-    document, predicted from the other half, tell how many there are.
+    Topics that are most similar are joined until one is left. Half of the tokens of
+    each document, predicted from the other half, tell how many there are.
     """
     X, provisional = outliers.counts, _provisional_columns(posterior, outliers)
     some = posterior.global_stats.topic_words.seen.among(np.unique(X.indices))

@@ -59,7 +59,7 @@ from skbnp.utils.typing import Array, Ints
 
 #: Cosine of the shares of two paths above which the paper merges them, and sum of the
 #: shares of a path below which it ends it.
-ALIKE, LEAST_SHARES = 0.95, 1e-6
+SIMILAR, LEAST_SHARES = 0.95, 1e-6
 #: Pairs of siblings whose merge is weighed.
 MOST_PAIRS = 200
 #: Documents per node that the paper's growth opens, and most nodes relative to those
@@ -169,7 +169,7 @@ def _list_similar_leaves(context: Context) -> list[Ids]:
     lengths = np.sqrt(np.maximum(np.diag(products), 1e-300))
     cosines = products / lengths / lengths[:, None]
     depth = tree.depth[leaves]
-    pairs = np.argwhere(np.triu(cosines > ALIKE, 1) & (depth == depth[:, None]))
+    pairs = np.argwhere(np.triu(cosines > SIMILAR, 1) & (depth == depth[:, None]))
     return [tuple(tree.ids[leaves[pair]].tolist()) for pair in pairs]
 
 
