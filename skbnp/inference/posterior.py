@@ -249,9 +249,9 @@ def per_token(terms: dict[str, float], n_tokens: float) -> dict[str, float]:
     return {name: float(value / n_tokens) for name, value in terms.items()}
 
 
-def sparing(ending: Flags, mass: Array) -> Flags:
+def keep_heaviest(ending: Flags, mass: Array) -> Flags:
     """Return which components end, without the heaviest if all would end."""
-    spared = ending.copy()
+    result = ending.copy()
     if ending.all():
-        spared[np.argmax(mass)] = False
-    return spared
+        result[np.argmax(mass)] = False
+    return result

@@ -185,7 +185,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
             words, norm, eta, weighting, run=run, fill_rows=fill_logs
         )
 
-    def cold_share(self, state: StickState) -> Array:
+    def initial_shares(self, state: StickState) -> Array:
         """Initial share of each topic in the tokens of a document, (K,)."""
         return state.topic_weights
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.posterior import Posterior, sparing
+from skbnp.inference.posterior import Posterior, keep_heaviest
 from skbnp.inference.protocols import (
     Collected,
     Corpus,
@@ -423,7 +423,7 @@ def prune(learner: Learner, ending: Flags) -> int:
     """Remove marked topics in place, but no known one nor all; return how many."""
     posterior, cache = learner.posterior, learner.cache
     words = posterior.global_stats.topic_words
-    ending = sparing(ending & ~words.is_known, words.tokens)
+    ending = keep_heaviest(ending & ~words.is_known, words.tokens)
     columns = np.flatnonzero(ending).tolist()
     if columns:
         if cache.holds_corpus:

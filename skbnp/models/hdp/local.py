@@ -111,7 +111,7 @@ class DocumentStep:
                 run=executor.map_all if executor.shares_memory else map,
             ),
             prior=state.doc_prior,
-            share=model.cold_share(state),
+            share=model.initial_shares(state),
             remembered=given.to_start_from,
             stop=given.stop,
         )
@@ -285,7 +285,7 @@ class CollapsedStep:
             topic_prior=eta,
             prior=state.doc_prior,
             rest=state.doc_concentration * state.weights[-1],
-            share=posterior.model.cold_share(state),
+            share=posterior.model.initial_shares(state),
             doc_weights=effective_counts,
             stop=LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL)),
             n_features=n_features,

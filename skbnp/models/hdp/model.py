@@ -149,7 +149,7 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
 
     # -- local ------------------------------------------------------------------------
 
-    def cold_share(self, state: HDPState) -> Array:
+    def initial_shares(self, state: HDPState) -> Array:
         """Initial share of each topic in the tokens of a document, (K,)."""
         return state.weights[:-1] / (1.0 - state.weights[-1])
 
