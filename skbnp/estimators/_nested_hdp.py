@@ -325,7 +325,7 @@ class NestedHDP(CountModel):
         )
 
     def _accept(self, counts, goes_on):
-        begun = goes_on and self._has_started()
+        begun = goes_on and self._can_continue()
         if not begun and not isinstance(self.init, str):
             _check_flat(self.init, counts.shape[1])
         return counts
@@ -357,7 +357,7 @@ class NestedHDP(CountModel):
         posterior = self._start(model, rows, seed_entropy, n_rows)
         return replace(posterior, documents=nothing)
 
-    def _has_started(self) -> bool:
+    def _can_continue(self) -> bool:
         return len(self._posterior.global_stats.topic_words.seen) > 0
 
     def _resumed(self, model, *, in_fit: bool) -> NestedPosterior:

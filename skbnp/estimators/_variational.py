@@ -144,7 +144,7 @@ class VariationalEstimator(_base.ComponentModel):
         limit = self._component_limit()
         return replace(self._posterior, model=model, max_components=limit)
 
-    def _has_started(self) -> bool:
+    def _can_continue(self) -> bool:
         """Whether there is a learned posterior to continue from."""
         return True
 
@@ -252,7 +252,7 @@ class VariationalEstimator(_base.ComponentModel):
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         rows = self._read(X, reset=not goes_on, method="fit", **given)
         seed_entropy = draw_seed_entropy(self.random_state)
-        goes_on = goes_on and self._has_started()
+        goes_on = goes_on and self._can_continue()
         restore = partial(self._restored, rows, executor)
         record = FitRecord(self, rows, goes_on, restore)
         before, account = record.estimator, record.account
@@ -311,7 +311,7 @@ class VariationalEstimator(_base.ComponentModel):
         goes_on = self.__sklearn_is_fitted__()
         rows = self._read(X, reset=not goes_on, method="partial_fit", **given)
         vocabulary = self._extended(X)
-        if goes_on and self._has_started():
+        if goes_on and self._can_continue():
             posterior = self._resumed(model, in_fit=False)
             if vocabulary is not None and vocabulary.size > self.n_features_in_:
                 posterior = self._widened(posterior, rows, vocabulary)
@@ -751,7 +751,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         """Return start topics of documents, (n_words, n)."""
         return 0.1 * gamma_noise(documents.shape, rng) + documents
 
-    def _has_started(self) -> bool:
+    def _can_continue(self) -> bool:
         return len(self._posterior.global_stats.topic_words.seen) > 0
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
