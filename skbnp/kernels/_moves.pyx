@@ -22,14 +22,14 @@ cdef extern from "src/moves.h" nogil:
     )
     void add_ends(
         Py_ssize_t n, const double* theta, const double* shares, double mixed,
-        double shown, double opens, double elsewhere, double corpus, double count,
+        double repeated, double fresh, double elsewhere, double corpus, double count,
         double* ends, double* heard,
     )
     void add_merges(
         Py_ssize_t n, const int64_t* one, const int64_t* other, const double* of_one,
         const double* of_other, const double* less, const double* theta,
-        const double* topics, const double* shares, double mixed, double shown,
-        double opens, double count, double* merges,
+        const double* topics, const double* shares, double mixed, double repeated,
+        double fresh, double count, double* merges,
     )
 
 # Words at a time.
@@ -126,8 +126,8 @@ cdef struct Held "skbnp_entries":
     const double* theta
     const double* topics
     const double* rest
-    const double* shown
-    const double* opens
+    const double* repeated
+    const double* fresh
     const double* corpus
     double elsewhere
     const int64_t* one
@@ -155,12 +155,12 @@ cdef Py_ssize_t _add_losses "skbnp_add_losses"(const Held* h) except -1 nogil:
         for k in range(h.n_topics):
             mixed += h.shares[k]
         add_ends(
-            h.n_topics, theta, h.shares, mixed, h.shown[i], h.opens[i], h.elsewhere,
+            h.n_topics, theta, h.shares, mixed, h.repeated[i], h.fresh[i], h.elsewhere,
             h.corpus[i], h.counts[i], h.ends, h.heard,
         )
         add_merges(
             h.n_pairs, h.one, h.other, h.of_one, h.of_other, h.less, theta, topics,
-            h.shares, mixed, h.shown[i], h.opens[i], h.counts[i], h.merges,
+            h.shares, mixed, h.repeated[i], h.fresh[i], h.counts[i], h.merges,
         )
         count_work(8 * (h.n_topics + h.n_pairs), h.done)
     return 0
@@ -172,8 +172,8 @@ def add_losses(
     const double[:, ::1] theta,     # IN    (n_docs, n_topics) proportions
     const double[:, ::1] topics,    # IN    (n, n_topics) phi_kw of the words of entries
     const double[::1] rest,         # IN    (n,) what all other topics add to a mixture
-    const double[::1] shown,        # IN    (n,) probability of repeats, and...
-    const double[::1] opens,        # IN    (n,) ...of first uses
+    const double[::1] repeated,     # IN    (n,) probability of repeats, and...
+    const double[::1] fresh,        # IN    (n,) ...of first uses
     const double[::1] corpus,       # IN    (n,) probability of the word in the corpus
     double elsewhere,               # IN    share of a proportion that goes there
     const int64_t[::1] one,         # IN    (n_pairs,) topics that merge
@@ -187,7 +187,7 @@ def add_losses(
 ):
     """Add the losses of tokens if topics end or merge.
 
-    An entry has the probability shown + opens q, with q = sum_k theta_k phi_k + rest.
+    An entry has the probability repeated + fresh q, q = sum_k theta_k phi_k + rest.
     Where topic k ends, q becomes
 
         (q - theta_k phi_k + e theta_k corpus) / (1 - (1 - e) theta_k)
@@ -201,9 +201,9 @@ def add_losses(
     cdef Py_ssize_t i, n = counts.shape[0], n_docs = theta.shape[0], done = 0
     cdef Held h
     h.n, h.n_topics, h.n_pairs = n, theta.shape[1], one.shape[0]
-    if not rows.shape[0] == topics.shape[0] == rest.shape[0] == shown.shape[0] == n:
+    if not rows.shape[0] == topics.shape[0] == rest.shape[0] == repeated.shape[0] == n:
         raise ValueError("arrays of entries disagree")
-    if not opens.shape[0] == corpus.shape[0] == n:
+    if not fresh.shape[0] == corpus.shape[0] == n:
         raise ValueError("arrays of entries disagree")
     if not other.shape[0] == of_one.shape[0] == of_other.shape[0] == h.n_pairs:
         raise ValueError("arrays of pairs disagree")
@@ -222,7 +222,8 @@ def add_losses(
     cdef double[::1] shares = np.empty(h.n_topics)
     h.counts, h.rows = &counts[0], &rows[0]
     h.theta, h.topics = &theta[0, 0], &topics[0, 0]
-    h.rest, h.shown, h.opens, h.corpus = &rest[0], &shown[0], &opens[0], &corpus[0]
+    h.rest, h.repeated, h.fresh = &rest[0], &repeated[0], &fresh[0]
+    h.corpus = &corpus[0]
     h.elsewhere, h.shares, h.done = elsewhere, &shares[0], &done
     h.ends, h.heard = &ends[0], &heard[0]
     if h.n_pairs:

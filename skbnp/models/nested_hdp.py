@@ -479,8 +479,8 @@ class NestedPredictor:
         topics = MeanTopics.of(words, state.topic_word_prior)
         mixed = mix(shares, topics, X_held) + left[rows] / X_held.shape[1]
         if burstiness is not None:
-            shown, opens = burstiness.repeats(X_observed, tables, X_held)
-            mixed = shown + opens[rows] * mixed
+            repeated, fresh = burstiness.repeats(X_observed, tables, X_held)
+            mixed = repeated + fresh[rows] * mixed
         with np.errstate(divide="ignore"):
             return float((X_held.data * np.log(np.minimum(mixed, 1.0))).sum())
 

@@ -77,8 +77,8 @@ def test_probabilities_are_those_of_the_formula(discount, seed):
     theta = seated.doc_topic.toarray() + prior
     mixed = theta @ topics + rest / 40
     mixed /= (theta.sum(axis=1) + rest)[:, None]
-    shown, opens = burstiness.repeats(X, seated.tables, every)
-    result = (shown + np.repeat(opens, 40) * mixed.ravel()).reshape(5, 40)
+    repeated, fresh = burstiness.repeats(X, seated.tables, every)
+    result = (repeated + np.repeat(fresh, 40) * mixed.ravel()).reshape(5, 40)
     repeats = reference.Repeats(discount, 12.0, rest)
     for doc, counts in enumerate(X.toarray()):
         tokens, margin, t, _ = reference.zero_order_step(

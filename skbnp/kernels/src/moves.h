@@ -9,10 +9,10 @@
 
 /* What an entry of a held-out document loses with a topic, or with a merge of two. */
 
-/* Log of shown + opens q, finite where a difference has rounded to nothing. */
-SKBNP_INLINE double log_mixed(double shown, double opens, double q)
+/* Log of repeated + fresh q, finite where a difference has rounded to nothing. */
+SKBNP_INLINE double log_mixed(double repeated, double fresh, double q)
 {
-    double p = shown + opens * q;
+    double p = repeated + fresh * q;
     return fast_log(p < 1e-300 ? 1e-300 : p);
 }
 
@@ -27,15 +27,16 @@ SKBNP_INLINE void share_out(ptrdiff_t n, const double *theta, const double *topi
 
 /* Without topic k, whose proportion goes to all others and in part to the corpus. */
 SKBNP_INLINE void add_ends(ptrdiff_t n, const double *theta, const double *shares,
-                           double mixed, double shown, double opens, double elsewhere,
-                           double corpus, double count, double *ends, double *heard)
+                           double mixed, double repeated, double fresh,
+                           double elsewhere, double corpus, double count, double *ends,
+                           double *heard)
 {
-    double now = log_mixed(shown, opens, mixed);
+    double now = log_mixed(repeated, fresh, mixed);
     SKBNP_PRAGMA(omp simd)
     for (ptrdiff_t k = 0; k < n; k++) {
         double left = 1.0 - (1.0 - elsewhere) * theta[k];
         double without = mixed - shares[k] + elsewhere * theta[k] * corpus;
-        ends[k] += count * (now - log_mixed(shown, opens, without / left));
+        ends[k] += count * (now - log_mixed(repeated, fresh, without / left));
         heard[k] += count * theta[k];
     }
 }
@@ -45,16 +46,17 @@ SKBNP_INLINE void add_merges(ptrdiff_t n, const int64_t *one, const int64_t *oth
                              const double *of_one, const double *of_other,
                              const double *less, const double *theta,
                              const double *topics, const double *shares, double mixed,
-                             double shown, double opens, double count, double *merges)
+                             double repeated, double fresh, double count,
+                             double *merges)
 {
-    double now = log_mixed(shown, opens, mixed);
+    double now = log_mixed(repeated, fresh, mixed);
     SKBNP_PRAGMA(omp simd)
     for (ptrdiff_t i = 0; i < n; i++) {
         int64_t a = one[i], b = other[i];
         double either = topics[a] * of_one[i] + topics[b] * of_other[i];
         double joined = (theta[a] + theta[b]) * (either - less[i]);
         double q = mixed - (shares[a] + shares[b]) + joined;
-        merges[i] += count * (now - log_mixed(shown, opens, q));
+        merges[i] += count * (now - log_mixed(repeated, fresh, q));
     }
 }
 

@@ -94,22 +94,22 @@ class Burstiness:
         """The probabilities of held-out words by repeats, and the mass of first uses.
 
         Given expected `tables` t of `observed` counts, and topics that give a word the
-        probability q, p(w | j) = shown + opens q with
+        probability q, p(w | j) = repeated + fresh q with
 
-            shown = [n - d t]_+ / (c + N), (nnz of `held_out`,),
-            opens = (c + d T) / (c + N), (n_docs,).
+            repeated = [n - d t]_+ / (c + N), (nnz of `held_out`,),
+            fresh = (c + d T) / (c + N), (n_docs,).
         """
         d, c, rows = self.discount, self.concentration, rows_of(held_out.indptr)
         n_tokens = np.asarray(observed.sum(axis=1)).ravel()
         n_tables = np.bincount(rows_of(observed.indptr), tables, observed.shape[0])
         left = np.maximum(observed.data - d * tables, 0.0)
         own = sp.csr_array((left, observed.indices, observed.indptr), observed.shape)
-        shown = np.zeros(held_out.nnz)
+        repeated = np.zeros(held_out.nnz)
         if own.nnz and held_out.nnz:
             # A copy: SciPy cannot broadcast arrays over the bytes of a pickle.
             columns = held_out.indices.astype(np.intp)
-            shown = np.asarray(own[rows, columns]).ravel()
-        return shown / (c + n_tokens)[rows], (c + d * n_tables) / (c + n_tokens)
+            repeated = np.asarray(own[rows, columns]).ravel()
+        return repeated / (c + n_tokens)[rows], (c + d * n_tables) / (c + n_tokens)
 
 
 #: Where learning begins, and its rounds: expected tables follow the parameters.

@@ -472,8 +472,8 @@ class MixturePredictor:
                 mixed += self.background_weight * change
             mixed /= (theta.sum(axis=1) + rest)[rows]
             if burstiness is not None:
-                shown, opens = burstiness.repeats(X_observed, seated.tables, X_held)
-                mixed = shown + opens[rows] * mixed
+                repeated, fresh = burstiness.repeats(X_observed, seated.tables, X_held)
+                mixed = repeated + fresh[rows] * mixed
             probability += mixed
         # Rounding must not make a certain word more than certain.
         probability = np.minimum(probability / len(self.samples), 1.0)

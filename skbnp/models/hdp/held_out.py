@@ -84,8 +84,8 @@ class Prediction(NamedTuple):
     total: Array  # (n_rows,) Dirichlet parameters of all topics together
     rest: Array  # (n_rows,) proportions of all topics not represented
     word_topic: MeanTopics  # (V, K)
-    shown: Array  # (nnz,) of the probability of each word, what repeats have
-    opens: Array  # (n_rows,) share of first uses, which topics predict
+    repeated: Array  # (nnz,) of the probability of each word, what repeats have
+    fresh: Array  # (n_rows,) share of first uses, which topics predict
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class HeldOut:
     def first_uses(self, result: "Prediction") -> float:
         """Share of the probability of held-out tokens that topics have, not repeats."""
         n_tokens = np.asarray(self.held_out.sum(axis=1)).ravel()
-        return float(result.opens @ n_tokens / n_tokens.sum())
+        return float(result.fresh @ n_tokens / n_tokens.sum())
 
     def half(self, number: int, result: "Prediction") -> tuple["HeldOut", "Prediction"]:
         """Return every other document, from `number` on, and their prediction.
@@ -121,10 +121,10 @@ class HeldOut:
         some = replace(
             self, docs=self.docs[rows] // 2, observed=observed, held_out=held_out
         )
-        shown = result.shown[rows[rows_of(self.held_out.indptr)]]
-        names = "tokens", "total", "rest", "opens"
+        repeated = result.repeated[rows[rows_of(self.held_out.indptr)]]
+        names = "tokens", "total", "rest", "fresh"
         others = {name: getattr(result, name)[rows] for name in names}
-        return some, result._replace(shown=shown, **others)
+        return some, result._replace(repeated=repeated, **others)
 
     @property
     def first_parts(self) -> Ints:
@@ -166,7 +166,7 @@ class HeldOut:
         word_topic = MeanTopics.of(
             posterior.global_stats.topic_words, state.topic_word_prior
         )
-        tokens, shown, opens = self._fold_in(
+        tokens, repeated, fresh = self._fold_in(
             word_topic, prior, rest, state.burstiness, executor
         )
         sums = [
@@ -175,7 +175,9 @@ class HeldOut:
             for own in [slice(None) if priors is None else rows]
         ]
         total = np.concatenate([np.zeros(0), *sums]) + rest
-        return Prediction(tokens, prior, total, rest / total, word_topic, shown, opens)
+        return Prediction(
+            tokens, prior, total, rest / total, word_topic, repeated, fresh
+        )
 
     def _fold_in(
         self,
@@ -198,8 +200,8 @@ class HeldOut:
 
     def log_probability(self, result: Prediction) -> Array:
         """Log probability of the tokens of each held-out document, (n_docs,)."""
-        opens = result.opens[rows_of(self.held_out.indptr)]
-        return self._by_document(np.log(result.shown + opens * self.mixed(result)))
+        fresh = result.fresh[rows_of(self.held_out.indptr)]
+        return self._by_document(np.log(result.repeated + fresh * self.mixed(result)))
 
     def mixed(self, result: Prediction) -> Array:
         """Probability of held-out entries under the topics without repeats, (nnz,)."""
@@ -231,13 +233,13 @@ class HeldOut:
         def words(eta: float) -> Array:
             return (counts + eta) / (counts.sum() + len(counts) * eta)
 
-        _, shown, opens = self._fold_in(
+        _, repeated, fresh = self._fold_in(
             words(eta)[:, None], prior, 0.0, burstiness, executor
         )
-        opens = opens[rows_of(self.held_out.indptr)]
+        fresh = fresh[rows_of(self.held_out.indptr)]
 
         def logs(eta: float) -> Array:
-            return np.log(shown + opens * words(eta)[self.held_out.indices])
+            return np.log(repeated + fresh * words(eta)[self.held_out.indices])
 
         if learns_prior:
             bounds = np.log([SMALLEST_PRIOR, HIGHEST])
@@ -463,9 +465,9 @@ def _loss(
     )
     base = mix(weights[None, :-1], predicted.word_topic, once)
     base += weights[-1] / n_words
-    total, opens = predicted.total[rows], predicted.opens[rows]
+    total, fresh = predicted.total[rows], predicted.fresh[rows]
     of_counts = held_out.mixed(predicted) * total - concentration * base
-    n_counts, shown = total - concentration, predicted.shown
+    n_counts, repeated = total - concentration, predicted.repeated
 
     shares = predicted.word_topic.prior_shares
     of_prior = (predicted.tokens @ shares)[rows]
@@ -474,7 +476,7 @@ def _loss(
     def loss(a: float, weight: float) -> float:
         change = weight * (of_prior + a * base_of_prior) * (base - 1.0 / n_words)
         mixed = np.maximum(of_counts + a * base + change, 1e-300) / (n_counts + a)
-        return -float((counts.data * np.log(shown + opens * mixed)).sum())
+        return -float((counts.data * np.log(repeated + fresh * mixed)).sum())
 
     return loss
 
