@@ -183,8 +183,8 @@ def measure_seconds(X, folder, n_copies, n_runs):
 
 
 def measure_messages():
-    """Print what calls and worlds cost."""
-    print("| workers | ms / call | MB of a world | s, sent to all |\n|---|---|---|---|")
+    """Print what calls and broadcasts cost."""
+    print("| workers | ms / call | MB of a broadcast | s, to all |\n|---|---|---|---|")
     for n_workers in (1, 2, 4):
         with cluster_of(n_workers) as cluster, Client(cluster) as client:
             blocks = blocks_of([sp.csr_array((2, 3))] * 16)

@@ -70,7 +70,7 @@ from skbnp.utils.warnings import warn_caller
 
 #: Moves of a kind that are tried after a pass, each by so many visits.
 DEFAULT_MOVES = TreeMoves(max_tries=5, max_rounds=4)
-#: Levels that are no news, and columns that are many.
+#: Levels that need no caution, and columns that are many.
 DEFAULT_DEPTH, WIDE = 3, 5_000
 #: Rows of a stream that are evidence of branches where there are some clear groups.
 ENOUGH_ROWS = 200

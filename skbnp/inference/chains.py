@@ -129,8 +129,8 @@ class GibbsChain(Chain[State]):
 
     def accept(self) -> None:
         """Make the sweep that was run the last complete one."""
-        self.state, news = self._staged
-        self.state.lineage.extend(news)
+        self.state, entries = self._staged
+        self.state.lineage.extend(entries)
 
 
 def pieces_of(begin: NDArray[np.int64], n_tokens: int) -> list[tuple[int, int]]:

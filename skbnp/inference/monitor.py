@@ -178,8 +178,8 @@ def shown(verbose: int) -> Iterator[None]:
     Not if logging shows them already.
     """
     package = logging.getLogger("skbnp")
-    heard = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
-    if not verbose or heard:
+    is_handled = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
+    if not verbose or is_handled:
         yield
         return
     handler = logging.StreamHandler(sys.stdout)

@@ -23,7 +23,7 @@ cdef extern from "src/moves.h" nogil:
     void add_ends(
         Py_ssize_t n, const double* theta, const double* shares, double mixed,
         double repeated, double fresh, double elsewhere, double corpus, double count,
-        double* ends, double* heard,
+        double* ends, double* tokens,
     )
     void add_merges(
         Py_ssize_t n, const int64_t* one, const int64_t* other, const double* of_one,
@@ -137,7 +137,7 @@ cdef struct Held "skbnp_entries":
     const double* less
     double* shares
     double* ends
-    double* heard
+    double* tokens
     double* merges
     Py_ssize_t* done
 
@@ -156,7 +156,7 @@ cdef Py_ssize_t _add_losses "skbnp_add_losses"(const Held* h) except -1 nogil:
             mixed += h.shares[k]
         add_ends(
             h.n_topics, theta, h.shares, mixed, h.repeated[i], h.fresh[i], h.elsewhere,
-            h.corpus[i], h.counts[i], h.ends, h.heard,
+            h.corpus[i], h.counts[i], h.ends, h.tokens,
         )
         add_merges(
             h.n_pairs, h.one, h.other, h.of_one, h.of_other, h.less, theta, topics,
@@ -182,7 +182,7 @@ def add_losses(
     const double[::1] of_other,
     const double[::1] less,         # IN    (n_pairs,) what both have of a prior
     double[::1] ends,               # INOUT (n_topics,) nats
-    double[::1] heard,              # INOUT (n_topics,) tokens
+    double[::1] tokens,             # INOUT (n_topics,) of each topic
     double[::1] merges,             # INOUT (n_pairs,) nats
 ):
     """Add the losses of tokens if topics end or merge.
@@ -209,7 +209,7 @@ def add_losses(
         raise ValueError("arrays of pairs disagree")
     if not less.shape[0] == merges.shape[0] == h.n_pairs:
         raise ValueError("arrays of pairs disagree")
-    if not h.n_topics == topics.shape[1] == ends.shape[0] == heard.shape[0]:
+    if not h.n_topics == topics.shape[1] == ends.shape[0] == tokens.shape[0]:
         raise ValueError("arrays of topics disagree")
     for i in range(n):
         if not 0 <= rows[i] < n_docs:
@@ -225,7 +225,7 @@ def add_losses(
     h.rest, h.repeated, h.fresh = &rest[0], &repeated[0], &fresh[0]
     h.corpus = &corpus[0]
     h.elsewhere, h.shares, h.done = elsewhere, &shares[0], &done
-    h.ends, h.heard = &ends[0], &heard[0]
+    h.ends, h.tokens = &ends[0], &tokens[0]
     if h.n_pairs:
         h.one, h.other, h.less, h.merges = &one[0], &other[0], &less[0], &merges[0]
         h.of_one, h.of_other = &of_one[0], &of_other[0]

@@ -29,7 +29,7 @@ PATIENCE = 30
 MEMORY = 4 << 30
 #: ValueError when it is loaded, or another error then; ValueError when it is used, or
 #: another error or a RuntimeWarning then; an answer to all.
-OUTCOMES = ("refused", "escaped", "failed", "surprised", "answered")
+OUTCOMES = ("refused", "escaped", "failed", "unexpected", "answered")
 #: What stands in the place of anything.
 ODD = (
     None, -1, 0, 1, 2**31, 2**40, -(2**63), 1e300, -1.0, np.nan, np.inf, "", b"",
@@ -167,7 +167,7 @@ def use(state, kind, rows):
         except ValueError:
             worst = "failed" if worst == "answered" else worst
         except Exception as error:
-            worst = _reported("surprised", error)
+            worst = _reported("unexpected", error)
     return worst
 
 

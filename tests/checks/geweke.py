@@ -19,12 +19,12 @@ def check_joint_distribution(draw, statistics, move, n_draws, seed, least=LEAST)
     Parameters
     ----------
     draw : callable
-        Draws a world (hyperparameters, latent state and words) from a generator; it has
+        Draws a state (hyperparameters, latent state and words) from a generator; it has
         a method `draw_words`, which draws the words given all else.
     statistics : callable
-        Numbers of a world by name.
+        Statistics of a state by name.
     move : callable
-        Returns a world that the sampler has moved to, from a world and a generator.
+        Returns the next state of the sampler, from a state and a generator.
     n_draws : int
         Multiple of 40.
     """

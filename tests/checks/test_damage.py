@@ -57,7 +57,7 @@ def test_damaged_state_neither_crashes_nor_hangs(seed):
         assert sum(counts.values()) == N_STATES, line
         assert counts["escaped"] == 0, done.stderr
         # Numbers in range that no fit has.
-        assert counts["surprised"] <= N_STATES // 100, done.stderr
+        assert counts["unexpected"] <= N_STATES // 100, done.stderr
         assert counts["refused"] > 0, name  # shapes and ranges
         assert counts["answered"] > 0, name  # what does not matter
 

@@ -97,14 +97,14 @@ class Knot:
     """Holds itself, by others."""
 
     ends: dict[int, object]
-    credit: float = 0.0
+    load: float = 0.0
     kind: Literal["loose", "tight"] = "loose"
 
 
 register(Knot, tag="test.Knot")
 
 
-KNOT = {"ends": {}, "credit": 1.0, "kind": "loose"}
+KNOT = {"ends": {}, "load": 1.0, "kind": "loose"}
 
 
 def saved(tag, holds, **more):
@@ -119,9 +119,9 @@ def saved(tag, holds, **more):
         saved("skbnp.models.hdp.posterior.DocumentWeights", [10**9]),
         saved("inference.DocumentWeights", {"_values": 10**9, "_scale": 1.0}),
         saved("trees.Tree", {"ids": 10**9, "depth": 10**9, "next_id": 1}),
-        saved("test.Knot", {"ends": {}, "credit": 1.0}),
+        saved("test.Knot", {"ends": {}, "load": 1.0}),
         saved("test.Knot", {**KNOT, "more": 1}),
-        saved("test.Knot", {**KNOT, "credit": "much"}),
+        saved("test.Knot", {**KNOT, "load": "much"}),
         saved("test.Knot", {**KNOT, "kind": "other"}),
         saved("test.Knot", KNOT, more=1),
         saved("test.Knots", KNOT),
@@ -172,11 +172,11 @@ def test_tags_and_classes_are_registered_once():
 
 
 def test_plain_state_keeps_what_holds_itself():
-    knot = Knot({}, credit=3.0)
+    knot = Knot({}, load=3.0)
     knot.ends[0] = [Knot({1: knot})]
     again = from_plain(pickle.loads(pickle.dumps(to_plain([knot])))[:])[0]
     assert again.ends[0][0].ends[1] is again
-    assert again.credit == 3.0
+    assert again.load == 3.0
     assert sio.get_untrusted_types(data=sio.dumps(to_plain(knot))) == []
 
 

@@ -59,7 +59,7 @@ def shards_on(pool, blocks=ROWS, timeout=5.0, label="all"):
 
 
 def conversation(shards):
-    """Some calls, in two worlds."""
+    """Some calls, of two broadcasts."""
     numbers = range(len(shards.n_rows))
     result = []
     for scale in (0.1, 0.7):

@@ -162,7 +162,7 @@ def test_a_monitor_records_each_alert_once():
     assert history["line"] == lines
     assert lines[0].endswith(", ".join(f"column {j}" for j in history["terms"][0]))
     before = {name: list(values) for name, values in history.items()}
-    hdp.partial_fit(late[0])  # copies of documents are no news
+    hdp.partial_fit(late[0])  # copies of documents raise no alert
     assert monitor.history_ == before
     hdp.fit(nights[0])
     assert monitor.history_["line"] == []

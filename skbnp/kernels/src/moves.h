@@ -29,7 +29,7 @@ SKBNP_INLINE void share_out(ptrdiff_t n, const double *theta, const double *topi
 SKBNP_INLINE void add_ends(ptrdiff_t n, const double *theta, const double *shares,
                            double mixed, double repeated, double fresh,
                            double elsewhere, double corpus, double count, double *ends,
-                           double *heard)
+                           double *tokens)
 {
     double now = log_mixed(repeated, fresh, mixed);
     SKBNP_PRAGMA(omp simd)
@@ -37,7 +37,7 @@ SKBNP_INLINE void add_ends(ptrdiff_t n, const double *theta, const double *share
         double left = 1.0 - (1.0 - elsewhere) * theta[k];
         double without = mixed - shares[k] + elsewhere * theta[k] * corpus;
         ends[k] += count * (now - log_mixed(repeated, fresh, without / left));
-        heard[k] += count * theta[k];
+        tokens[k] += count * theta[k];
     }
 }
 

@@ -706,14 +706,14 @@ class SliceChain(Chain[TreeChainState]):
         """Make the sweep that was run the last complete one."""
         sampler_state, before = self.sampler_state, self.opened
         step, ids = self.state.step + 1, sampler_state.tree.ids
-        news = birth_entries(step, np.setdiff1d(ids, before.ids))
-        news += end_entries(step, np.setdiff1d(before.ids, ids))
+        entries = birth_entries(step, np.setdiff1d(ids, before.ids))
+        entries += end_entries(step, np.setdiff1d(before.ids, ids))
         state = replace(
             before,
             step=step,
             ids=ids.copy(),
             next_id=sampler_state.tree.next_id,
-            lineage=[*before.lineage, *news],
+            lineage=[*before.lineage, *entries],
             log_joint=self._joint.value(),
             **fields_of(sampler_state, self._sums),
         )

@@ -249,7 +249,7 @@ def reductions(
     joint = norm[one] + norm[other] - n_words * eta
     merged = one, other, norm[one] / joint, norm[other] / joint, eta / joint
     weights, counts = posterior.state.weights[:-1], held_out.held_out
-    ends, merges, heard = np.zeros(n_topics), np.zeros(len(pairs)), np.zeros(n_topics)
+    ends, merges, tokens = np.zeros(n_topics), np.zeros(len(pairs)), np.zeros(n_topics)
     rows = rows_of(counts.indptr).astype(np.int64)
     for part in row_parts((counts.nnz, n_topics), PART_SIZE):  # (n,) entries
         row = rows[part]
@@ -269,12 +269,12 @@ def reductions(
             ELSEWHERE,
             *merged,
             ends,
-            heard,
+            tokens,
             merges,
         )
     n_tokens, mass = held_out.held_out.sum(), words.total
     is_known, is_fixed = words.is_known, words.is_fixed
-    judged = heard >= min(FEWEST_TOKENS, FEWEST_SHARE * n_tokens)
+    judged = tokens >= min(FEWEST_TOKENS, FEWEST_SHARE * n_tokens)
     ends, merges = ends / n_tokens, merges / n_tokens
     ending = np.flatnonzero(judged & ~is_known).tolist()
     all_ends = [Reduction(ends[k], k, None) for k in ending]
