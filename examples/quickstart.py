@@ -11,9 +11,9 @@ that neither has seen. Run it with
 
 import sys
 import time
+from importlib.util import find_spec
 
 import matplotlib
-from sklearn.callback import ProgressBar
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import train_test_split
@@ -47,7 +47,11 @@ def main(figure_path="quickstart.png"):
 
     started = time.perf_counter()
     hdp = HDP(random_state=0)
-    hdp.set_callbacks(ProgressBar()).fit(X_train)
+    if find_spec("sklearn.callback"):  # scikit-learn 1.9 or later
+        from sklearn.callback import ProgressBar
+
+        hdp.set_callbacks(ProgressBar())
+    hdp.fit(X_train)
     hdp_seconds = time.perf_counter() - started
 
     names = vectorizer.get_feature_names_out()

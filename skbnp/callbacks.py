@@ -1,4 +1,7 @@
-"""Callbacks for scikit-learn's callback interface (`estimator.set_callbacks`)."""
+"""Callbacks for scikit-learn's callback interface (`estimator.set_callbacks`).
+
+They need scikit-learn 1.9 or later, but for `Checkpoint`.
+"""
 
 import os
 import time
@@ -9,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackContext
 from sklearn.utils import get_tags
 
 from skbnp.metrics import document_completion_score
 from skbnp.utils.archive import FitFile
 from skbnp.utils.arrays import largest
+from skbnp.utils.sklearn import CallbackContext
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted
 

@@ -42,7 +42,7 @@ SKLEARN = {
 #: scikit-learn's helpers for parallel work, which the executor is for.
 SKLEARN_EXCEPTIONS = {("inference", "sklearn.utils.parallel")}
 #: Where its private names may be.
-PRIVATE_DOORS = {Path("utils/validation.py")}
+PRIVATE_DOORS = {Path("utils/sklearn.py")}
 
 
 def python_files(root, pattern="*.py"):

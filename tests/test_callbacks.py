@@ -1,6 +1,8 @@
 """Laws of the callbacks that look at a model during a fit."""
 
 import pickle
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -183,3 +185,40 @@ def test_numbers_of_terms_and_passes_are_positive(name, value):
         TopicTermsMonitor(**{name: value})
     with pytest.raises(ValueError, match="every must be a positive integer"):
         HeldOutMonitor(None, every=value)
+
+
+# scikit-learn before 1.9 -----------------------------------------------------------
+
+
+WITHOUT_CALLBACKS = """
+import sys
+import sklearn.model_selection, sklearn.pipeline
+sys.modules["sklearn.callback"] = None
+import numpy as np
+from sklearn.base import clone
+import skbnp
+from skbnp.callbacks import Checkpoint, HeldOutMonitor, TopicTermsMonitor
+from skbnp.datasets import make_bars
+X = make_bars(120, side=3, n_words=30, random_state=0).data
+hdp = skbnp.HDP(4, max_iter=3, random_state=0)
+try:
+    hdp.set_callbacks(Checkpoint("fit.skbnp"), HeldOutMonitor(X))
+except ImportError as error:
+    assert "need scikit-learn 1.9 or later" in str(error), error
+else:
+    raise AssertionError
+copy = clone(hdp.set_callbacks(Checkpoint("fit.skbnp"))).fit(X)
+assert (skbnp.load("fit.skbnp").components_ == copy.components_).all()
+monitor = TopicTermsMonitor()
+monitor.record(clone(hdp).set_callbacks().fit(X))
+assert not hasattr(hdp.set_callbacks(), "_skl_callbacks")
+np.save("components.npy", copy.components_)
+"""
+
+
+def test_without_callbacks_fits_and_checkpoints_are_the_same(tmp_path):
+    code = [sys.executable, "-P", "-c", WITHOUT_CALLBACKS]
+    subprocess.run(code, cwd=tmp_path, check=True)
+    X = make_bars(120, side=3, n_words=30, random_state=0).data
+    hdp = HDP(4, max_iter=3, random_state=0).fit(X)
+    np.testing.assert_array_equal(np.load(tmp_path / "components.npy"), hdp.components_)

@@ -20,7 +20,6 @@ PROJECT = DECLARED["project"]
 DISTRIBUTIONS = {
     "arviz": "arviz-base",  # its module before ArviZ 1
     "arviz_base": "arviz-base",
-    "arviz_stats": "arviz-stats",
     "mpl_toolkits": "matplotlib",
     "sklearn": "scikit-learn",
 }

@@ -55,7 +55,6 @@ def test_importing_needs_no_optional_library():
         "dask",
         "distributed",
         "Cython",
-        "arviz_stats",
     ]
     modules = [module for module in PUBLIC_MODULES if module != "skbnp.dask"]
     code = (

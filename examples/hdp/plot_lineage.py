@@ -13,8 +13,8 @@ words, and the ten topics are its five columns and five rows.
 # ---------------------
 # A stream of 4,000 documents, 100 at a time, and a start from two topics. The bound of
 # each minibatch judges the moves, once the first topics have settled, after 500
-# documents. The monitor records the terms of the topics after each call. Cells are
-# named as in chess: column e, row 5 is "e5".
+# documents. The monitor (scikit-learn 1.9 or later) records the terms of the topics
+# after each call. Cells are named as in chess: column e, row 5 is "e5".
 
 import matplotlib.pyplot as plt
 

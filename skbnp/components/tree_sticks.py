@@ -12,8 +12,8 @@ from scipy.special import betaln, gammaln, psi
 from skbnp.components.word_topics import SeenWords
 from skbnp.trees import Tree
 from skbnp.utils.ranges import Positive, Sized
-from skbnp.utils.settings import check_settings, repr_settings
 from skbnp.utils.typing import Array, Ints32
+from skbnp.utils.validation import check_settings, repr_settings
 
 
 @dataclass(frozen=True, slots=True)

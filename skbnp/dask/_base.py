@@ -297,7 +297,7 @@ class ShardedMixin(BaseEstimator):
         """Clone as scikit-learn does, with the same client."""
         bare = object.__new__(type(self))
         bare.__dict__.update(self.__dict__, client=None)
-        copy = BaseEstimator.__sklearn_clone__(bare)
+        copy = super(ShardedMixin, bare).__sklearn_clone__()
         copy.client = self.client
         return copy
 

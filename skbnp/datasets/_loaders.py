@@ -286,7 +286,7 @@ def count_matrix(
     fits = max(n_features, len(terms)) <= np.iinfo(np.int32).max
     index = np.int32 if fits else np.int64
     terms, indptr = terms.astype(index, copy=False), indptr.astype(index, copy=False)
-    arrays = get_config()["sparse_interface"] == "sparray"
+    arrays = get_config().get("sparse_interface") == "sparray"  # since 1.9
     family = sp.csr_array if arrays else sp.csr_matrix
     matrix = family((counts, terms, indptr), shape=(len(indptr) - 1, n_features))
     matrix.sum_duplicates()

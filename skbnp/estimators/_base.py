@@ -16,7 +16,6 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.callback import CallbackSupportMixin
 
 from skbnp.estimators._cautions import (
     warn_if_few_documents,
@@ -46,6 +45,7 @@ from skbnp.utils.fitted import topic_numbers
 from skbnp.utils.labels import NEW, Factors, Label, check_groups
 from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.ranges import MOST_IDS, Size, Sized, Steps
+from skbnp.utils.sklearn import CallbackSupportMixin
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,

@@ -129,7 +129,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         Names the draws. The same int gives the same bits.
     verbose : int, default=0
         Sweeps between messages; 0 for none. For a progress bar use
-        ``set_callbacks(sklearn.callback.ProgressBar())``.
+        ``set_callbacks(sklearn.callback.ProgressBar())`` (scikit-learn 1.9 or later).
     warm_start : bool, default=False
         Whether `fit` goes on. On the same rows and epochs chains continue exactly in
         the newest epoch, as one longer fit with that burn-in (None is what it was); on

@@ -101,7 +101,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         Names the draws. The same int gives the same bits.
     verbose : int, default=0
         Sweeps between messages; 0 for none. For a progress bar use
-        ``set_callbacks(sklearn.callback.ProgressBar())``.
+        ``set_callbacks(sklearn.callback.ProgressBar())`` (scikit-learn 1.9 or later).
     warm_start : bool, default=False
         Whether `fit` goes on. On the same documents chains continue exactly, as one
         longer fit with that burn-in (None is what it was); on others, or after

@@ -144,7 +144,7 @@ class NestedHDP(CountModel):
         Start and order of documents. The same int gives the same bits.
     verbose : int, default=0
         Passes between messages; 0 for none. For a progress bar use
-        ``set_callbacks(sklearn.callback.ProgressBar())``.
+        ``set_callbacks(sklearn.callback.ProgressBar())`` (scikit-learn 1.9 or later).
     warm_start : bool, default=False
         Whether `fit` goes on from the present tree.
 

@@ -33,7 +33,7 @@ from skbnp.models.nested_crp.model import PathGlobals
 from skbnp.rows.batch import Tokens
 from skbnp.trees import Tree
 from skbnp.utils.arrays import members
-from skbnp.utils.clusters import kmeans, ward_cuts
+from skbnp.utils.matching import kmeans, ward_cuts
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import Log, Sized, Steps, TokenCounts
 from skbnp.utils.typing import Array, Ints, Ints32

@@ -49,7 +49,6 @@ PACKAGES = (
     "scipy",
     "scikit-learn",
     "joblib",
-    "arviz-stats",
     "threadpoolctl",
     "Cython",
     "matplotlib",

@@ -1,15 +1,10 @@
-"""All checks of input and parameters, and all imports of scikit-learn's private names.
+"""All checks of input and parameters."""
 
-Many estimators outside scikit-learn use the names below that it keeps private, but they
-may move; they are imported here and nowhere else.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import wraps
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import chain
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,54 +12,28 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
-from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
-from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import (
-    _get_feature_names,
     check_is_fitted,
     check_non_negative,
     validate_data,
 )
 
+from skbnp.utils.sklearn import (
+    IS_NEW,
+    HasMethods,
+    Interval,
+    Options,
+    StrOptions,
+    check_sample_weight,
+    fit_context,
+    get_feature_names,
+    validate_params,
+)
 from skbnp.utils.typing import Array, Ints, MatrixLike
 from skbnp.utils.warnings import warn_caller
 
 if TYPE_CHECKING:
-    Method = TypeVar("Method", bound=Callable)
-
-    def fit_context(
-        *, prefer_skip_nested_validation: bool
-    ) -> Callable[[Method], Method]:
-        """Scikit-learn's decorator that checks parameters, with the method's type."""
-
-    def validate_params(
-        parameter_constraints: dict, *, prefer_skip_nested_validation: bool = False
-    ) -> Callable[[Method], Method]:
-        """Return scikit-learn's decorator of functions, with the function's type."""
-
-else:
-    from sklearn.base import _fit_context as fit_context
-    from sklearn.utils import _param_validation
-
-    def validate_params(constraints, **how):
-        """Return scikit-learn's decorator that checks parameters of functions.
-
-        In the function, numbers too small for a float are zero, also where a user's
-        code makes NumPy raise (of fits and predictions the executor sees to that).
-        """
-        how = {"prefer_skip_nested_validation": False} | how
-        check = _param_validation.validate_params(constraints, **how)
-
-        def decorate(function):
-            @wraps(function)
-            def run(*args, **kwargs):
-                with np.errstate(under="ignore"):
-                    return function(*args, **kwargs)
-
-            return check(run)
-
-        return decorate
-
+    from _typeshed import DataclassInstance
 
 #: Beyond this, products of counts and probabilities leave the range of a float.
 MOST_TOKENS = 1e100
@@ -218,6 +187,7 @@ def as_counts(X: MatrixLike) -> sp.csr_array:
 
 #: What others import from here unchanged.
 __all__ = ["HasMethods", "Options", "StrOptions", "check_is_fitted", "fit_context"]
+__all__ += ["validate_params"]
 
 #: Range of concentrations and Dirichlet parameters.
 SMALLEST_PRIOR, LARGEST_PRIOR = 1e-100, 1e10
@@ -250,6 +220,13 @@ def with_names(X: MatrixLike, estimator: BaseEstimator | None = None) -> MatrixL
     of these stays as it is, unless an estimator, which has learned before, has names
     like them; and of an estimator without names they order the columns.
     """
+    names_are_read = IS_NEW or hasattr(X, "iloc") or hasattr(X, "__dataframe__")
+    if hasattr(X, "columns") and not names_are_read:
+        raise TypeError(
+            f"X is a {type(X).__name__}, whose names of columns scikit-learn before "
+            '1.9 does not read. Update it with `pip install "scikit-learn>=1.9"`, or '
+            "give X.to_pandas()."
+        )
     labels = list(X.columns) if hasattr(X, "iloc") and X.ndim == 2 else []
     if not labels or any(isinstance(label, str) for label in labels):
         return X  # a mixture with texts is refused
@@ -284,7 +261,10 @@ def feature_names_of(
     X: MatrixLike, estimator: BaseEstimator | None = None
 ) -> NDArray | None:
     """Return the names of the columns of a frame, None without; see `with_names`."""
-    return _get_feature_names(with_names(X, estimator))
+    names = get_feature_names(with_names(X, estimator))
+    if names is not None and len(set(names)) < len(names):  # refused since 1.9
+        raise ValueError("X must have unique column names, got some twice.")
+    return names
 
 
 def placed(X: MatrixLike, estimator: BaseEstimator) -> MatrixLike:
@@ -293,7 +273,7 @@ def placed(X: MatrixLike, estimator: BaseEstimator) -> MatrixLike:
     A frame with a name that the estimator does not know stays as it is.
     """
     X, known = with_names(X, estimator), getattr(estimator, "feature_names_in_", None)
-    names = _get_feature_names(X)
+    names = get_feature_names(X)
     if (
         known is None
         or names is None
@@ -431,6 +411,8 @@ def check_copies(sample_weight: ArrayLike, X: MatrixLike) -> Ints:
     weights = check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
+    if not weights.any():  # refused by scikit-learn since 1.9
+        raise ValueError("sample_weight must have at least one non-zero weight.")
     broken = np.flatnonzero(weights != np.floor(weights))
     if len(broken):
         row = int(broken[0])
@@ -662,3 +644,59 @@ def check_per_level(name: str, value: Any, max_depth: int) -> Array:
             f"got {value!r}."
         )
     return np.array(numbers)
+
+
+# Settings of moves, which users make.
+
+
+def check_settings(
+    settings: "DataclassInstance",
+    choices: Mapping[str, Sequence[str]],
+    least: Mapping[str, int],
+) -> None:
+    """Check the fields of a settings record that users make.
+
+    Parameters
+    ----------
+    settings : dataclass instance
+    choices : dict
+        Texts that fields may be.
+    least : dict
+        Least values of whole numbers, by default 0; also of flags that may be numbers.
+
+    Raises
+    ------
+    ValueError
+        If a field has another type, or a value that is not allowed.
+    """
+    for item in fields(settings):
+        name, value, default = item.name, getattr(settings, item.name), item.default
+        if name in choices:
+            needed = f"one of {', '.join(map(repr, choices[name]))}"
+            is_right = value in choices[name]
+        elif isinstance(default, bool) and name not in least:
+            needed, is_right = "a bool", isinstance(value, bool)
+        elif isinstance(default, float):
+            needed = "a number >= 0"
+            is_right = isinstance(value, (int, float)) and 0 <= value < np.inf
+        else:
+            needed = f"an integer >= {least.get(name, 0)}"
+            is_right = isinstance(value, Integral) and int(value) >= least.get(name, 0)
+            is_right = is_right or value is default is None
+        if not is_right:
+            raise ValueError(f"{name} must be {needed}, got {value!r}.")
+
+
+def repr_settings(settings: "DataclassInstance", preset: Callable[[], object]) -> str:
+    """Return the code that makes an equal settings record, by a preset or its changes.
+
+    `preset` is a class method that makes one.
+    """
+    name = type(settings).__name__
+    if settings == preset():
+        return f"{name}.{preset.__name__}()"
+    values = [(item, getattr(settings, item.name)) for item in fields(settings)]
+    changed = [
+        f"{item.name}={value!r}" for item, value in values if value != item.default
+    ]
+    return f"{name}({', '.join(changed)})"

@@ -5,10 +5,10 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from sklearn import config_context
 
 from checks.states import assert_same
 from skbnp.datasets import (
+    _loaders,
     make_bars,
     make_dependent_trees,
     make_hdp,
@@ -85,11 +85,18 @@ def test_first_rows_do_not_depend_on_n_samples(make):
 
 @pytest.mark.parametrize("make", OF_COUNTS)
 @pytest.mark.parametrize(
-    ("interface", "family"), [("sparray", sp.csr_array), ("spmatrix", sp.csr_matrix)]
+    ("config", "family"),
+    [
+        ({"sparse_interface": "sparray"}, sp.csr_array),
+        ({"sparse_interface": "spmatrix"}, sp.csr_matrix),
+        ({}, sp.csr_matrix),  # of scikit-learn before 1.9
+    ],
 )
-def test_counts_are_canonical_int64_of_the_configured_family(make, interface, family):
-    with config_context(sparse_interface=interface):
-        data = make(**SMALL[make], random_state=0).data
+def test_counts_are_canonical_int64_of_the_configured_family(
+    make, config, family, monkeypatch
+):
+    monkeypatch.setattr(_loaders, "get_config", lambda: config)
+    data = make(**SMALL[make], random_state=0).data
     assert type(data) is family
     assert data.dtype == np.int64
     assert data.indices.dtype == np.int32

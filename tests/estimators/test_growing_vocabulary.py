@@ -32,6 +32,7 @@ from skbnp.inspection import (
     topics_over_time,
 )
 from skbnp.metrics import topic_coherence
+from skbnp.utils import validation
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 COUNT_MODELS = {name: fit for name, fit in FIRST.items() if takes_counts_only(fit)}
@@ -142,6 +143,15 @@ def test_matrices_keep_the_strict_error_and_evaluation_does_too(name):
     nameless = clone(COUNT_MODELS[name]).partial_fit(frame.to_numpy())
     with pytest.raises(ValueError, match="30 features"):
         nameless.partial_fit(frame.to_numpy()[:, :20])
+
+
+def test_frames_whose_names_are_not_read_are_refused(monkeypatch):
+    """Those of polars 2 by scikit-learn before 1.9."""
+    monkeypatch.setattr(validation, "IS_NEW", False)
+    frame = type("Frame", (), {"columns": ["a"], "shape": (1, 1)})()
+    with pytest.raises(TypeError, match=r"X is a Frame, .* X\.to_pandas"):
+        HDP().fit(frame)
+    HDP(2, max_iter=1, random_state=0).fit(corpus())
 
 
 @pytest.mark.parametrize("name", ["HDP-online", "NestedCRP-batch", "GibbsHDP"])

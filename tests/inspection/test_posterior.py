@@ -164,14 +164,25 @@ def draws(n_chains=4, n_sweeps=100, shift=0.0, seed=0):
     return values
 
 
-@pytest.mark.parametrize("n_sweeps", [8, 9, 50, 101])
-@pytest.mark.parametrize("shift", [0.0, 2.0])
-@pytest.mark.parametrize("is_rounded", [False, True])
-def test_mixing_of_several_chains_is_that_of_the_library(n_sweeps, shift, is_rounded):
-    traces = draws(n_sweeps=n_sweeps, shift=shift)
-    traces = np.round(traces) if is_rounded else traces
-    expected = array_stats.rhat(traces), array_stats.ess(traces)
-    assert_allclose(mixing(traces), expected)
+@pytest.mark.parametrize("n_chains", [1, 2, 5])
+@pytest.mark.parametrize("memory", [-0.9, 0.0, 0.8, 0.99])
+def test_mixing_is_that_of_the_library(n_chains, memory):
+    """Of chains that alternate or wander, in lengths even and odd; some stand still."""
+    for n_sweeps in (*range(8, 24), 50, 101):
+        traces = draws(n_chains, n_sweeps, shift=n_sweeps % 3, seed=n_sweeps)
+        for step in range(1, n_sweeps):
+            traces[:, step] += memory * traces[:, step - 1]
+        still = np.where(np.arange(n_chains)[:, None] > 0, traces, traces[0, 0])
+        for values in (traces, np.round(traces), *[still] * (n_chains > 1)):
+            n = n_sweeps // 2
+            halves = np.vstack([values[:, :n], values[:, -n:]])
+            folded = np.abs(halves - np.median(halves))
+            scores = [array_stats._z_scale(part) for part in (halves, folded)]
+            r_hats = [array_stats.rhat(part, method="identity") for part in scores]
+            if n_chains > 1:  # it leaves one chain out
+                assert_allclose(max(r_hats), array_stats.rhat(values))
+            expected = max(r_hats), array_stats.ess(values)
+            assert_allclose(mixing(values), expected, rtol=1e-9)
 
 
 def test_one_chain_is_compared_with_itself():
@@ -179,7 +190,15 @@ def test_one_chain_is_compared_with_itself():
     assert mixing(np.arange(40.0)[None])[0] > 1.5
 
 
-@pytest.mark.parametrize("traces", [np.full((2, 20), 5.0), np.full((1, 8), np.nan)])
+@pytest.mark.parametrize(
+    "traces",
+    [
+        np.full((2, 20), 5.0),
+        np.full((1, 8), np.nan),
+        [[3.0] * 4 + [4.0] + [3.0] * 4],  # the halves are equal
+        draws(n_sweeps=7),
+    ],
+)
 def test_what_never_changes_or_is_not_known_is_left_out(traces):
     assert np.isnan(mixing(traces)).all()
 

@@ -30,8 +30,8 @@ from skbnp.models.dependent_trees.state import (
 )
 from skbnp.utils.labels import Label, check_labels, fitted_places, warn_of_newest
 from skbnp.utils.ranges import Count, Steps
-from skbnp.utils.settings import check_settings, repr_settings
 from skbnp.utils.typing import Ints
+from skbnp.utils.validation import check_settings, repr_settings
 
 # Settings of the moves of dependent trees that users may choose.
 

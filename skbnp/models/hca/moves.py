@@ -37,7 +37,7 @@ from skbnp.models.hca.local import Memo, RowCache, RowLocalStep, sums
 from skbnp.models.hca.model import Model, coordinate_ascent, expand
 from skbnp.models.hca.state import State, Stats, white_noise
 from skbnp.trees import Tree
-from skbnp.utils.clusters import cluster_rows
+from skbnp.utils.matching import cluster_rows
 from skbnp.utils.random import Purpose, some_rows, stream
 from skbnp.utils.ranges import Mass, Sized, Steps
 from skbnp.utils.typing import Array, Ints

@@ -23,8 +23,8 @@ from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.local import BlockVisit
 from skbnp.models.hdp.posterior import HDPPosterior, PartMemo, refreshed
 from skbnp.utils.matching import best_disjoint
-from skbnp.utils.settings import check_settings, repr_settings
 from skbnp.utils.typing import Array, Ints, Ints32
+from skbnp.utils.validation import check_settings, repr_settings
 
 # Merge topics of the HDP (section 3.2 of Bryant and Sudderth 2012).
 #

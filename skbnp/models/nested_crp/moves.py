@@ -47,7 +47,7 @@ from skbnp.models.nested_crp.model import (
     update_globals,
 )
 from skbnp.trees import Tree
-from skbnp.utils.clusters import kmeans, ward_cuts
+from skbnp.utils.matching import kmeans, ward_cuts
 from skbnp.utils.random import Purpose, some_rows, stream
 from skbnp.utils.typing import Array, Ints
 
