@@ -82,7 +82,23 @@ else:
             """Estimators that have checkpoints, which they write, and no callbacks."""
 
             def set_callbacks(self, *callbacks):
-                """Set checkpoints; raise ImportError where others are given."""
+                """Set checkpoints, which need no callbacks of scikit-learn.
+
+                Parameters
+                ----------
+                *callbacks : Checkpoint
+                    None removes those there are.
+
+                Returns
+                -------
+                self : estimator instance
+                    The estimator itself.
+
+                Raises
+                ------
+                ImportError
+                    If others are given, which need scikit-learn 1.9 or later.
+                """
                 if not all(hasattr(callback, "file") for callback in callbacks):
                     raise ImportError(
                         "Callbacks other than skbnp.callbacks.Checkpoint need "
