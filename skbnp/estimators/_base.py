@@ -623,6 +623,31 @@ class LabelledDocumentsMixin(TopicModelMixin):
         predictor = cast(Any, self)._predictor(self._check_known_groups(X, groups))
         return score_completion(predictor, counts, self.n_jobs, repeats=repeats)
 
+    def perplexity(
+        self,
+        X: MatrixLike,
+        *,
+        repeats: bool = True,
+        groups: ArrayLike | None = None,
+    ) -> float:
+        """Held-out perplexity, exp(-score).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+        repeats : bool, default=True
+            As in `score`.
+        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+            Labels of the documents as in `score`.
+
+        Returns
+        -------
+        perplexity : float
+            Smaller is better.
+        """
+        return float(np.exp(-self.score(X, repeats=repeats, groups=groups)))
+
 
 class ComponentEditsMixin(ABC):
     """Base of flat topic models: merges and drops of fitted topics by their ids."""

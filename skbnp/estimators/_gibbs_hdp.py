@@ -336,7 +336,9 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
             Labels of the documents, such as types of tumours. None, nan or NA is a
             missing one: the document has the weights of the corpus. Each group has
             topic weights of its own, drawn with all else: a third level of the HDP. One
-            label for all is a fit without groups.
+            label for all is a fit without groups. Of several factors pass their pairs
+            as labels. `partial_fit` takes no labels: documents of its chunks have the
+            weights of the corpus.
 
         Returns
         -------

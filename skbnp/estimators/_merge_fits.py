@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
 from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,6 +20,7 @@ from skbnp.estimators._hdp import HDP
 from skbnp.inference.monitor import new_history
 from skbnp.inference.posterior import Lineage
 from skbnp.models.hdp.burstiness import Burstiness
+from skbnp.models.hdp.groups import Groups
 from skbnp.models.hdp.posterior import HDPPosterior, Reservoir
 from skbnp.models.hdp_franchise.model import NONE, FranchiseSample
 from skbnp.utils.arrays import padded, rows_by_id
@@ -33,6 +35,7 @@ from skbnp.utils.validation import (
     names_of_positions,
     validate_params,
 )
+from skbnp.utils.warnings import warn_caller
 
 #: Rounds in which weights and concentrations follow from added statistics.
 N_ROUNDS = 20
@@ -79,6 +82,11 @@ def merge_fits(
         If the fits are of different kinds, have topics known from before a fit
         (:class:`skbnp.KnownTopics`), or terms that cannot be matched.
 
+    Warns
+    -----
+    UserWarning
+        If some fits have groups of documents, and the result has none.
+
     See Also
     --------
     skbnp.inspection.align_components : Which topics of two fits are the same.
@@ -92,6 +100,10 @@ def merge_fits(
     are left out, and those that come would judge topics of documents that they know
     nothing of. To search for the number again, fit all documents, with `init=merged`.
     Of a `GibbsHDP` the samples with the highest log joints are added.
+
+    Groups of documents are merged where all fits of `HDP` have labels of the same
+    factors and kinds: tables of a label that several fits have are added. Otherwise,
+    and of `GibbsHDP`, the result has no groups, with a warning.
 
     References
     ----------
@@ -332,10 +344,42 @@ def _merge_posteriors(
         max_components=max(merged._component_limit(), n_topics),
         trials_ended=True,
         reservoir=Reservoir.empty(len(joint.counts), n_seen, has_trials=False),
+        groups=_merge_groups(posteriors, joint.places, ids),
     )
     n_iter = sum(e.n_iter_ for e in estimators)
     history = new_history(model.criterion)
     return merged._fitted_attributes(posterior, history, n_iter), joint.names
+
+
+def _merge_groups(
+    posteriors: Sequence[HDPPosterior], places: list[Ints], ids: Ints
+) -> Groups | None:
+    """Add the groups of fits that have the same factors; warn if some have others."""
+    fits = [p.groups and p.groups.following(p) for p in posteriors]
+    given = [groups for groups in fits if groups is not None]
+    kinds = {
+        frozenset(
+            (name, *{type(label) for label in labels})
+            for name, labels in zip(groups.names, groups.labels, strict=True)
+        )
+        for groups in given
+    }
+    if not given:
+        return None
+    if len(given) < len(fits) or len(kinds) > 1 or any(g.are_latent for g in given):
+        _warn_of_groups("HDP(init=merged, split_merge=False)")
+        return None
+    pairs = zip(given, places, strict=True)
+    placed = [groups.placed(columns, ids) for groups, columns in pairs]
+    return reduce(Groups.plus, placed)
+
+
+def _warn_of_groups(cure: str) -> None:
+    """Warn that groups of fits are not in the result."""
+    warn_caller(
+        "Groups of the fits are left out: they are merged if all are labels of the "
+        f"same factors of HDP. {cure}.fit(X, groups=labels) learns them of documents."
+    )
 
 
 def _merge_samples(
@@ -343,6 +387,8 @@ def _merge_samples(
 ) -> tuple[dict[str, Any], list[dict[int, int]]]:
     """Add counts and tables of the best samples, topic by topic."""
     samples = [e._best() for e in estimators]
+    if any(e._groups is not None for e in estimators):
+        _warn_of_groups("GibbsHDP(init=merged)")
     n_tokens = [float(s.n_tokens.sum()) for s in samples]
     if sum(n_tokens) > np.iinfo(np.int32).max:
         raise ValueError("estimators have more than 2^31 - 1 tokens together.")

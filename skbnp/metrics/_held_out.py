@@ -246,6 +246,7 @@ def document_completion_score(
     observed: float = 0.8,
     random_state: RandomStateLike = 0,
     repeats: bool | str = True,
+    groups: ArrayLike | None = None,
 ) -> float:
     """Mean log probability of held-out tokens given the rest of their documents.
 
@@ -276,6 +277,8 @@ def document_completion_score(
         topics without its own, to compare such with models that have. (It does not tell
         how many topics there should be: repeats stand in for them.) Topic trees have no
         such part. False: topics alone.
+    groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+        Labels of the documents, for an estimator whose `fit` had some.
 
     Returns
     -------
@@ -303,7 +306,12 @@ def document_completion_score(
     if hasattr(estimator, "n_features_in_"):
         X, _ = check_documents(estimator, X, reset=False, method="score")
     n_jobs = getattr(estimator, "n_jobs", None)
-    predictor = _predictor_of(estimator)
+    if groups is None:
+        predictor = _predictor_of(estimator)
+    elif hasattr(estimator, "_check_known_groups"):
+        predictor = estimator._predictor(estimator._check_known_groups(X, groups))
+    else:
+        raise ValueError(f"groups must be None: {type(estimator).__name__} has none.")
     return score_completion(predictor, X, n_jobs, observed, random_state, repeats)
 
 
@@ -506,6 +514,7 @@ def perplexity(
     observed: float = 0.8,
     random_state: RandomStateLike = 0,
     repeats: bool | str = True,
+    groups: ArrayLike | None = None,
 ) -> float:
     """Held-out perplexity, the exponential of the negative score of a token.
 
@@ -521,6 +530,8 @@ def perplexity(
         Split of the tokens.
     repeats : bool or "learn", default=True
         Whether documents predict the words that they have shown.
+    groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+        Labels of the documents.
 
     Returns
     -------
@@ -538,6 +549,11 @@ def perplexity(
     True
     """
     score = document_completion_score(
-        estimator, X, observed=observed, random_state=random_state, repeats=repeats
+        estimator,
+        X,
+        observed=observed,
+        random_state=random_state,
+        repeats=repeats,
+        groups=groups,
     )
     return float(np.exp(-score))

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -16,7 +17,11 @@ import skbnp.dask
 from skbnp import HDP
 from skbnp.callbacks import Checkpoint
 from skbnp.datasets import make_bars
+from skbnp.inference.executor import Executor
 from skbnp.inspection import summary
+from skbnp.metrics import document_completion_score, perplexity
+from skbnp.models.hdp import groups as module
+from skbnp.utils.labels import check_groups
 
 #: Fits that tests share are of daily and of long ones.
 pytestmark = pytest.mark.usefixtures("one_split")
@@ -88,6 +93,21 @@ def test_labels_that_tell_nothing_change_no_bit(labels):
         assert_array_equal(own, hdp.topic_weights_)
     assert_array_equal(hdp.transform(X, groups=names), without().transform(X))
     assert hdp.score(X, groups=names) == without().score(X)
+
+
+def test_groups_are_judged_by_documents_that_they_have_not_learned_from():
+    """Labels of two documents each fit these, and say nothing of others."""
+    X, *_ = planted()
+    labels = np.random.default_rng(8).permutation(np.arange(N_DOCS) // 2)
+    hdp = HDP(random_state=0).fit(X, groups=labels)
+    assert_array_equal(hdp.factor_weights_, [1.0, 0.0])
+    groups = hdp._posterior.groups
+    # Of the documents that they have learned from, the same groups predict well.
+    rows, rng = np.arange(100), np.random.default_rng(0)
+    codes = groups.codes(check_groups(labels, N_DOCS), N_DOCS)[rows]
+    with Executor(None) as executor:
+        sums = module._judge(groups, hdp._posterior, X[rows], codes, rng, executor)
+    assert replace(groups, judged=sums).are_kept
 
 
 def test_summaries_have_what_groups_gain():
@@ -290,3 +310,61 @@ def test_kinds_are_two_or_more_and_of_fit_alone():
         HDP().partial_fit(X, groups=3)
     with pytest.raises(ValueError, match='variational_family="collapsed"'):
         HDP(variational_family="mean_field").fit(X, groups=3)
+
+
+# Scores, and fits that are merged -----------------------------------------------------
+
+
+def test_scores_and_perplexities_take_labels():
+    X, names, *_ = planted()
+    hdp = fitted()
+    score = hdp.score(X, groups=names)
+    assert hdp.perplexity(X, groups=names) == np.exp(-score) < hdp.perplexity(X)
+    assert document_completion_score(hdp, X, groups=names) == score
+    assert perplexity(hdp, X, groups=names) == np.exp(-score)
+    sticks = skbnp.StickBreakingHDP(max_iter=2).fit(X)
+    with pytest.raises(ValueError, match="StickBreakingHDP has none"):
+        document_completion_score(sticks, X, groups=names)
+
+
+def test_merged_fits_have_the_groups_of_both():
+    X, names, *_ = planted()
+    half = np.arange(N_DOCS) < N_DOCS // 2
+    years = np.where(half, 2001, 2002)
+    frame = pd.DataFrame({"tree": names, "year": years})
+    some = half & (names != "date")
+    fits = [
+        HDP(random_state=0).fit(X[some], groups=frame[some]),
+        HDP(random_state=1).fit(X[~half], groups=frame[["year", "tree"]][~half]),
+    ]
+    merged = skbnp.merge_fits(fits)
+    groups = merged._posterior.groups
+    assert_array_equal(merged.groups_["tree"], ["ash", "birch", "cedar", "date"])
+    assert_array_equal(merged.groups_["year"], [2001, 2002])
+    rows = some | ~half
+    assert_array_equal(groups.n_docs[:4], np.unique(names[rows], return_counts=True)[1])
+    assert_array_equal(groups.n_docs[4:], [some.sum(), (~half).sum()])
+    sums = [fit._posterior.groups.tables.sum() for fit in fits]
+    assert_allclose(groups.tables.sum(), sum(sums))
+    whole = HDP(random_state=0).fit(X[rows], groups=frame[rows])
+    best = np.argmax(whole.topic_word_distr_ @ merged.topic_word_distr_.T, axis=1)
+    assert_allclose(
+        merged.group_weights_["tree"][:, best], whole.group_weights_["tree"], atol=0.1
+    )
+    assert merged.score(X, groups=frame) > merged.score(X)
+    merged.partial_fit(X, groups=frame)
+
+
+def test_merged_fits_of_other_groups_have_none():
+    X, names, *_ = planted()
+    with pytest.warns(UserWarning, match="left out.*HDP.init=merged"):
+        merged = skbnp.merge_fits([fitted(), without()])
+    assert not hasattr(merged, "groups_")
+    other = HDP(random_state=0).fit(X, groups=np.arange(N_DOCS) % 3)
+    with pytest.warns(UserWarning, match="labels of the same factors"):
+        skbnp.merge_fits([fitted(), other])
+    sampled = skbnp.GibbsHDP(max_iter=10, random_state=0).fit(X[:99], groups=names[:99])
+    with pytest.warns(UserWarning, match="GibbsHDP.init=merged"):
+        assert not hasattr(skbnp.merge_fits([sampled, sampled]), "groups_")
+    cure = skbnp.GibbsHDP(init=sampled, max_iter=4).fit(X[:99], groups=names[:99])
+    assert len(cure.groups_) == N_GROUPS

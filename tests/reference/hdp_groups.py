@@ -123,20 +123,35 @@ def learn(
 
 
 def label_probabilities(
-    n: Array, others: Array, own: Array, n_docs: Array, concentration: float
+    n: Array,
+    base: Array,
+    own: Array,
+    n_docs: Array,
+    concentration: float,
+    n_tangents: int,
+    moved: float = 0.01,
 ) -> Array:
-    """Posterior of the group of a document with tokens n (K,), given the other parts.
+    """Probability of the group of a document with tokens n (K,).
 
-    `own` are parts of the base by group, (G, K).
+    `base` (K,) is that without a label, `own` that of each group, (G, K). Ends where no
+    probability changes by more than `moved`.
     """
-    logs = np.log(1.0 + n_docs)
-    for g, k in itertools.product(range(len(own)), range(len(n))):
-        if n[k] > 0.0:
-            some = 1.0 - np.exp(-n[k])
-            mass = concentration * (others[k] + own[g, k])
-            logs[g] += some * (gammaln(mass + n[k] / some) - gammaln(mass))
-    q = np.exp(logs - logs.max())
-    return q / q.sum()
+    q = np.zeros(len(own))
+    for _ in range(n_tangents):
+        logs = np.log(1.0 + n_docs)
+        for g, k in itertools.product(range(len(own)), range(len(n))):
+            logs[g] += tables(concentration * base[k], n[k]) * np.log(own[g, k])
+        before, q = q, np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
+        if np.abs(q - before).max() <= moved:
+            break
+        base = q @ own
+    return q
+
+
+def log_probability(n: NDArray, base: Array, concentration: float) -> float:
+    """Log probability of whole tokens (K,) given the base, but for constants."""
+    some = concentration * base
+    return float((gammaln(some + n) - gammaln(some)).sum())
 
 
 def stirling(n: int) -> Array:

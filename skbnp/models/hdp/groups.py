@@ -27,9 +27,13 @@ a fixed point that is iterated. The document concentration for prediction is tha
 documents without groups times a_0 / alpha, with alpha what the last line has for b_j =
 beta. Where a label is missing in prediction, that of the group
 
-    q_g ~ n_g exp sum_k P_jk [lnG(a b_gk + N_jk / P_jk) - lnG(a b_gk)]
+    q_g ~ n_g exp sum_k M_jk ln b_gk
 
-is sum_g q_g beta_g; n_g are documents of the group, and N is inferred without groups.
+is sum_g q_g beta_g; n_g are documents of the group, b_g is the base of the document in
+it, N is inferred without groups, and M are its tables under the base b, at first with
+beta in the place of the group's weights, then with their mean under q, in turns. (A
+lower bound of the probability of N given g: its logarithm is convex in ln b, and M is
+the derivative.)
 
 References
 ----------
@@ -49,7 +53,6 @@ from scipy.special import psi
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
-from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.burstiness import ERRORS, LEAST_GAIN
 from skbnp.models.hdp.fold_in import fold_in_posterior
 from skbnp.models.hdp.held_out import N_FOLDS, SHARE, Gain, HeldOut, n_held_out
@@ -64,7 +67,10 @@ T = TypeVar("T")
 
 #: Rounds of the fixed point, and where concentrations of groups begin.
 N_ROUNDS, START = 30, 5.0
-#: Turns of latent kinds, at most, and the share of documents that end them.
+#: Tangents by which labels are inferred, see `benchmarks/results/groups.md`.
+N_TANGENTS = 5
+#: Turns of latent kinds, at most, and the share of documents, or the change of
+#: probabilities, that ends them.
 N_TURNS, MOVED = 8, 0.01
 #: Which sums of those that have judged are of squares.
 IS_SQUARE = np.array([False, False, True, True, False, True])
@@ -188,14 +194,53 @@ class Groups:
             if entry.kind == "merge":
                 for name, heir in heirs.items():
                     heirs[name] = entry.children[0] if heir in entry.parents else heir
-        columns, n_topics = posterior.columns, len(posterior.ids)
+        columns = posterior.columns
         to = np.array([columns.get(heir, -1) for heir in heirs.values()], dtype=np.intp)
-        kept = np.flatnonzero(to >= 0)
-        shape = len(to), n_topics
-        moves = sp.csr_array((np.ones(len(kept)), (kept, to[kept])), shape=shape)
+        return self.placed(to, posterior.ids)
+
+    def placed(self, columns: Ints, ids: Ints) -> "Groups":
+        """Return the groups with tables in other columns, -1 for none, of topics."""
+        kept = np.flatnonzero(columns >= 0)
+        shape = len(columns), len(ids)
+        ones = np.ones(len(kept))
+        moves = sp.csr_array((ones, (kept, columns[kept])), shape=shape)
         tables = sp.csr_array(self.tables @ moves)
         tables.sort_indices()
-        return replace(self, ids=posterior.ids.copy(), tables=tables)
+        return replace(self, ids=ids.copy(), tables=tables)
+
+    def plus(self, other: "Groups") -> "Groups":
+        """Return the groups of both, with sums over the documents of both.
+
+        Topics and names of factors are the same. Concentrations of groups are geometric
+        means, by documents.
+        """
+        column = [other.names.index(name) for name in self.names]
+        given = tuple(other.labels[f] for f in column)
+        whole = self.extended(Factors(self.names, True, given, np.zeros((0, 0), int)))
+        own = zip(whole.limits, given, whole.labels, strict=False)
+        to = [first + labels.index(one) for first, of, labels in own for one in of]
+        of_other = other.limits
+        at = [np.arange(of_other[f], of_other[f + 1]) for f in column]
+        rows = np.concatenate([np.zeros(0, np.intp), *at]).astype(np.intp)
+        shape = len(whole.n_docs), len(other.n_docs)
+        moves = sp.csr_array((np.ones(len(rows)), (to, rows)), shape=shape)
+        amounts = self.amounts + other.amounts[np.append(0, 1 + np.array(column))]
+        slope, (tables, growth, _) = self.slope + other.slope, self.flat + other.flat
+        n_learned = self.n_learned + other.n_learned
+        logs = np.log([self.concentrations, other.concentrations[column]])
+        shares = np.array([self.n_learned, other.n_learned]) / max(n_learned, 1e-300)
+        return replace(
+            whole,
+            tables=sp.csr_array(whole.tables + moves @ other.tables),
+            n_docs=whole.n_docs + moves @ other.n_docs,
+            n_learned=n_learned,
+            concentrations=np.exp(shares @ logs),
+            amounts=amounts,
+            slope=slope,
+            doc_concentration=float((1.0 + amounts.sum()) / (1.0 + slope)),
+            flat=np.array([tables, growth, (1.0 + tables) / (1.0 + growth)]),
+            judged=self.judged + other.judged,
+        )
 
     def extended(self, factors: Factors) -> "Groups":
         """Return the groups and those of new labels, in order of labels."""
@@ -312,52 +357,55 @@ class Groups:
         read where labels are missing.
         """
         weights, shares, limits = self.weights(corpus), self.shares[1:], self.limits
-        is_new = codes == NEW
-        # Exactly beta where all labels are new.
-        result = (1.0 - (shares * ~is_new).sum(axis=1))[:, None] * corpus
-        known = shares * ~is_new
+        combinations, at = np.unique(codes, axis=0, return_inverse=True)
+        at, known = at.ravel(), shares * (combinations != NEW)
         concentration = alpha * self.ratio ** (known.sum(axis=1) / shares.sum())
+        # Exactly beta where all labels are new.
+        base = (1.0 - known.sum(axis=1))[:, None] * corpus
         for f, share in enumerate(shares):
-            some = codes[:, f] >= 0
-            result[some] += share * weights[codes[some, f]]
-        for f, share in enumerate(shares):
-            missing = np.flatnonzero(codes[:, f] == MISSING)
-            if len(missing) == 0:
-                continue
-            own = slice(limits[f], limits[f + 1])
-            q = self.infer(
-                doc_topic[missing],
-                result[missing],
-                share * weights[own],
-                self.n_docs[own],
-                concentration[missing],
-            )
-            result[missing] += share * (q @ weights[own])
-        result *= concentration[:, None]
+            some = combinations[:, f]
+            base[some >= 0] += share * weights[some[some >= 0]]
+            base[some == MISSING] += share * corpus
+        result = base[at]
+        for row, f in np.argwhere(combinations == MISSING):
+            docs, own = np.flatnonzero(at == row), slice(limits[f], limits[f + 1])
+            parts = shares[f] * (weights[own] - corpus)
+            given = base[row], parts, self.n_docs[own], concentration[row]
+            result[docs] += self.infer(doc_topic[docs], *given) @ parts
+        result *= concentration[at][:, None]
         return result
 
     @staticmethod
-    def infer(doc_topic, others, weights, n_docs, concentration) -> Array:
+    def infer(
+        doc_topic: sp.csr_array,
+        base: Array,
+        parts: Array,
+        n_docs: Array,
+        concentration: float,
+    ) -> Array:
         """Probability of each group of a factor, (n_docs, n_groups of the factor).
 
-        `others` are the other parts of the base, (n_docs, K + 1).
+        `base` (K + 1,) is that of documents without label, and `parts` are what labels
+        add to it, (n_groups, K + 1).
         """
-        doc, topic = rows_of(doc_topic.indptr), doc_topic.indices
-        counts = np.maximum(doc_topic.data, LEAST_TABLES)
-        some, a = -np.expm1(-counts), concentration[doc]
-        others, counts = others[doc, topic], counts / some
-        logs = np.empty((doc_topic.shape[0], len(weights)))
-        for g, own in enumerate(weights):
-            masses = a * (others + own[topic])
-            parameters = np.concatenate([masses + counts, masses])
-            values = np.empty_like(parameters)
-            log_gamma(parameters, values, np.empty_like(parameters))
-            growth = some * (values[: len(masses)] - values[len(masses) :])
-            logs[:, g] = np.bincount(doc, growth, len(logs))
-        logs += np.log(1.0 + n_docs)
-        logs -= logs.max(axis=1, keepdims=True)
-        q = np.exp(logs)
-        return q / q.sum(axis=1, keepdims=True)
+        logs_of = np.log(np.maximum(base + parts, LEAST_TABLES))[:, :-1].T
+        q, left = np.zeros((doc_topic.shape[0], len(parts))), slice(None)
+        bases = np.broadcast_to(base, (len(q), len(base)))
+        for _ in range(N_TANGENTS):
+            part = doc_topic[left]
+            masses = concentration * bases[rows_of(part.indptr), part.indices]
+            counts = np.maximum(part.data, LEAST_TABLES)
+            values = expected_tables(masses, counts)
+            tables = csr(values, part.indices, part.indptr, part.shape)
+            logs = tables @ logs_of + np.log(1.0 + n_docs)
+            logs -= logs.max(axis=1, keepdims=True)
+            new = np.exp(logs)
+            new /= new.sum(axis=1, keepdims=True)
+            moved = np.abs(new - q[left]).max(axis=1) > MOVED
+            q[left] = new
+            left = np.arange(len(q))[left][moved]
+            bases = base + new[moved] @ parts
+        return q
 
 
 def _share(n_old: float, n_new: float, decay: float) -> float:
@@ -452,14 +500,9 @@ def _find_kinds(
         factors = Factors(("kind",), False, labels, kinds[:, None])
         groups = empty.extended(factors)
         groups = groups.learn(doc_topic, kinds[:, None], state.weights)
-        corpus, share = groups.shares
-        q = groups.infer(
-            doc_topic,
-            np.tile(corpus * state.weights, (n_docs, 1)),
-            share * groups.weights(state.weights),
-            groups.n_docs,
-            np.full(n_docs, groups.doc_concentration),
-        )
+        parts = groups.shares[1] * (groups.weights(state.weights) - state.weights)
+        given = groups.n_docs, groups.doc_concentration
+        q = groups.infer(doc_topic, state.weights, parts, *given)
         before, kinds = kinds, q.argmax(axis=1)
         if (kinds != before).mean() < MOVED:
             break

@@ -560,8 +560,8 @@ def group_priors(
         predictor = MixturePredictor([sample], repeats=True)
         doc_topic = predictor.infer_counts(sample, X[missing], executor)
         sizes = sample.group_tables[:-1].sum(axis=1)
-        others, a = np.zeros_like(priors[missing]), np.full(len(missing), alpha)
-        q = Groups.infer(doc_topic, others, weights, sizes, a)
+        base = sample.doc_prior / sample.flat_concentration
+        q = Groups.infer(doc_topic, base, weights - base, sizes, alpha)
         priors[missing] = alpha * (q @ weights)
     return priors
 
