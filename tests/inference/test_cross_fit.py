@@ -1,6 +1,7 @@
 """Numbers of topics of few documents, judged by all of them."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from skbnp import HDP
 from skbnp.estimators._cautions import warn_if_unsure
 from skbnp.inference.executor import Executor
 from skbnp.inspection import summary
+from skbnp.models.hdp import cross_fit
 from skbnp.models.hdp.cross_fit import (
     CrossFittedTrials,
     _is_sure,
@@ -21,6 +23,7 @@ from skbnp.models.hdp.cross_fit import (
     hold_out_each,
     result_of,
     share_of_unseen,
+    usual_numbers,
 )
 from skbnp.models.hdp.held_out import Gain, has_few_judges, has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
@@ -191,19 +194,44 @@ def test_a_model_without_trials_has_no_range(counts):
     assert "as good" not in summary(hdp)
 
 
-class Run:
-    n_topics = 7
-
-
-@pytest.mark.parametrize(
-    ("gain", "accepted", "expected"),
-    [(0.1, True, [7]), (0.1, False, [5, 7]), (0.01, True, [5, 7]), (-0.1, False, [5])],
-)
-def test_numbers_within_a_standard_error_are_noted(gain, accepted, expected):
+def test_numbers_within_a_standard_error_of_the_best_are_equivalent():
+    """By the documents that judge reductions, net of the penalty, in any order."""
+    rng, n_tokens = np.random.default_rng(0), np.full(400, 10.0)
+    base, noise = rng.normal(size=400), rng.normal(size=(4, 400))
+    losses = np.array([0.0, 0.5, 2.0, 0.5])  # standard errors, of half of the documents
+    noise -= noise[:, 1::2].mean(axis=1, keepdims=True)
+    noise /= noise[:, 1::2].std(axis=1, ddof=1, keepdims=True)
+    logs = base + noise - losses[:, None] / np.sqrt(200)
+    logs[0] = base
     trials = object.__new__(HeldOutTrials)
-    trials.equivalent = [5]
-    trials._record_equivalent(Run(), Gain(gain, 0.02), accepted)
-    assert trials.equivalent == expected
+    penalty = 0.001
+    path = dict(zip((8, 5, 12, 20), logs, strict=True))
+    path = {n: log + penalty * n * n_tokens for n, log in path.items()}
+    vars(trials).update(path=path, n_tokens=n_tokens, min_gain=0.1)
+    vars(trials).update(gains=[(8, 10 * penalty)])
+    assert sorted(trials._equivalent_numbers()) == [5, 8, 20]
+
+
+def test_splits_that_cannot_agree_end_trials(monkeypatch):
+    """The candidate is the same as if all had run: none."""
+    numbers, n_run = [4, 9, 30, 5, 4, 4, 4, 4, 4, 4], []
+    monkeypatch.setattr(cross_fit, "run_to_end", n_run.append)
+    monkeypatch.setattr(
+        cross_fit,
+        "result_of",
+        lambda n: SimpleNamespace(state=SimpleNamespace(n_components=n)),
+    )
+    trials = object.__new__(CrossFittedTrials)
+    state = SimpleNamespace(n_components=300)
+    trials.posterior = SimpleNamespace(state=state)
+    trials._begin = lambda _: numbers
+    trials._choose_priors = len
+    assert trials._by_trials(must_agree=True) is None
+    assert n_run == numbers[:5]
+    assert usual_numbers(numbers, 10) == [4, 4, 4, 4, 4, 4, 5, 9]
+    assert trials._by_trials(must_agree=False).trials == numbers
+    numbers[1] = 8
+    assert trials._by_trials(must_agree=True).trials == numbers
 
 
 def test_one_topic_is_judged_under_its_own_prior(seed):

@@ -41,7 +41,11 @@ from skbnp.models.hdp.held_out import (
     compare,
     deal,
 )
-from skbnp.models.hdp.held_out_trials import MARGIN, HeldOutTrials
+from skbnp.models.hdp.held_out_trials import (
+    MARGIN,
+    HeldOutTrials,
+    equivalent_numbers,
+)
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -166,13 +170,7 @@ class Candidate(NamedTuple):
     @property
     def usual(self) -> list[int]:
         """Sorted numbers of topics; of many splits without least and most."""
-        numbers = sorted(self.numbers)
-        return numbers[1:-1] if len(numbers) > FEWER_SPLITS else numbers
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the numbers of topics of the splits differ by a small factor."""
-        return max(self.usual) <= SPREAD * min(self.usual)
+        return usual_numbers(self.numbers, len(self.trials))
 
 
 @dataclass(eq=False, repr=False)
@@ -233,12 +231,19 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         )
         return self.make(begun, held_out)
 
-    def _by_trials(self) -> Candidate:
-        """Run the trials of each split to their end; set priors that all share."""
-        n_topics = self.posterior.state.n_components
+    def _by_trials(self, *, must_agree: bool) -> Candidate | None:
+        """Run the trials of each split to their end; set priors that all share.
+
+        If the splits `must_agree`, None as soon as numbers differ by a large factor.
+        """
+        n_topics, numbers = self.posterior.state.n_components, list[int]()
         trials = self._begin(n_topics)
         for one in trials:
             run_to_end(one)
+            numbers.append(result_of(one).state.n_components)
+            usual = usual_numbers(numbers, len(trials))
+            if must_agree and usual and max(usual) > SPREAD * min(usual):
+                return None
         return Candidate("trials", n_topics, trials, self._choose_priors(trials))
 
     def _fixed(self, n_topics: int) -> Candidate:
@@ -336,8 +341,8 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         monitor.remind("trials beside each of the splits")
         candidates = list(fixed)
         if self.have_judges or not fixed:
-            trials = self._by_trials()
-            candidates += [trials] if trials.agrees or not fixed else []
+            trials = self._by_trials(must_agree=bool(fixed))
+            candidates += [] if trials is None else [trials]
         candidates, gains = self._priced(fixed, candidates)
         chosen, sure = self._smallest(candidates, candidates[: len(fixed)])
         result = self._end(chosen, sure, candidates, monitor)
@@ -414,10 +419,8 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         numbers = [result_of(one).state.n_components for one in trials]
         best = max(numbers, key=lambda number: net(number).sum())
         result = trials[numbers.index(best)]
-        result.equivalent = [best]
-        for number in sorted({n for one in trials for n in one.path}):
-            loss = compare(net(best), net(number), n_tokens)
-            result.equivalent += [number] if loss.mean <= loss.error else []
+        nets = {n: net(n) for one in trials for n in (best, *one.path)}
+        result.equivalent = equivalent_numbers(nets, best, n_tokens)
         monitor.report(
             f"trials beside {len(trials)} splits: {best} topics, "
             f"{min(result.equivalent)} to {max(result.equivalent)} predict as well"
@@ -504,6 +507,14 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
             learn_fixed(fits[-1])
             result_of(fits[-1]).set_state(**learned)
         return max([*fits, first], key=lambda one: _held_out_logs(one).sum())
+
+
+def usual_numbers(numbers: list[int], n_splits: int) -> list[int]:
+    """Sorted numbers of topics; if there are many splits without least and most.
+
+    Further splits do not bring those of some nearer to each other.
+    """
+    return sorted(numbers)[1:-1] if n_splits > FEWER_SPLITS else sorted(numbers)
 
 
 def _held_out_logs(trials: HeldOutTrials) -> Array:

@@ -298,7 +298,6 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if run.n_passes == self.length:
             self._record_gain(run)
         if run.kind == "start":
-            self.equivalent = [run.n_topics]
             more = self._births(run)
             self._begin(more or self._after_births())
             return
@@ -306,7 +305,6 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         others = (self.best, self.n_best) if is_less else (model.logs, model.n_topics)
         gain = self._gain(run, *others)
         accepted = self._is_accepted(run, gain)
-        self._record_equivalent(run, gain, accepted)
         what = "tables" if run.kind == "tables" else f"{run.n_topics} topics"
         monitor.report(
             f"trial of {what} {'accepted' if accepted else 'rejected'}: "
@@ -388,12 +386,6 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             return None
         self.origin, n_changes = self.finer.pop(0)
         return self._reduction(self.origin, n_changes)
-
-    def _record_equivalent(self, run: Trial, gain: Gain, accepted: bool) -> None:
-        """Record numbers of topics within one standard error of the best."""
-        is_better = accepted and gain.mean > gain.error
-        if accepted or gain.mean >= -gain.error:
-            self.equivalent = [*([] if is_better else self.equivalent), run.n_topics]
 
     def _is_accepted(self, run: Trial, gain: Gain) -> bool:
         """Whether a trial gains enough or, with fewer topics, loses little."""
@@ -488,7 +480,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             return
         # After a rejected one, another single reduction is optional.
         self.is_complete = candidate is None or self.n_rejected > 0
-        self.equivalent.append(self.model.n_topics)
+        self.equivalent = self._equivalent_numbers()
         self.run, self.model.result = self.model, None  # what others held is free
         self.origin, self.above, self.finer = None, None, []
         if self.gain is None:
@@ -506,6 +498,17 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         posterior.step_origin = posterior.n_steps  # steps as from a start
         self.final = self.finish(self.held_out, posterior, last)
         last.posterior = self.posterior  # its topics are in the copy
+
+    def _equivalent_numbers(self) -> list[int]:
+        """Numbers of topics, of those that reductions compared, as good as the best."""
+        n_tokens, size = self.n_tokens[SECOND_HALF], self.price
+        nets = {
+            n: logs[SECOND_HALF] - size * n * n_tokens for n, logs in self.path.items()
+        }
+        best = max(nets, key=lambda n: nets[n].sum(), default=None)
+        if best is None or len(n_tokens) < 2:  # passes, or judges, were too few
+            return [self.model.n_topics]
+        return equivalent_numbers(nets, best, n_tokens)
 
     def _record_gain(self, run: Trial) -> None:
         """Record what the topics of a run gain over one, if topics have a price."""
@@ -596,3 +599,12 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         self.n_trials, state = self.n_trials + 1, learner.posterior.state
         size, eta = state.n_components, state.topic_word_prior
         return Trial(kind, learner, discarding(), size, eta, n_changes)
+
+
+def equivalent_numbers(nets: dict[int, Array], best: int, n_tokens: Array) -> list[int]:
+    """Numbers of topics within one standard error of the best one, and this itself.
+
+    `nets` are log probabilities of documents by number, less penalties, (n_docs,).
+    """
+    losses = {n: compare(nets[best], net, n_tokens) for n, net in nets.items()}
+    return [n for n, loss in losses.items() if loss.mean <= loss.error]
