@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from sweep import Case, Fit, main
 
 from skbnp import HDP, GibbsHDP
-from skbnp.datasets import load_docstrings
+from skbnp.datasets import load_docstrings, make_bars, make_hdp
 from skbnp.inference.executor import Executor
 from skbnp.metrics import split_tokens
 from skbnp.metrics._held_out import score_completion
@@ -340,8 +340,9 @@ def learn_streams(docs, order, chunk):
         X, labels = docs.train[rows], check_groups(own[rows], len(rows))
         with warnings.catch_warnings(action="ignore"), Executor(None) as executor:
             (hdp.fit if rows is chunks[0] else hdp.partial_fit)(X)
+            some = module.LabelledDocuments.of(hdp._posterior, X, executor)
             for decay, so_far in groups.items():
-                given = so_far, hdp._posterior, labels, X, decay
+                given = so_far, hdp._posterior, labels, some, decay
                 groups[decay] = module.learn_groups(*given, executor)
     seconds, none = perf_counter() - begin, hdp._predictor()
     for decay, learned in groups.items():
@@ -355,6 +356,67 @@ def learn_streams(docs, order, chunk):
             gain = score_completion(predictor, docs.test, None, seen) - base
             more[f"label {seen:.0%}"] = gain
         yield Fit(docs, hdp, seconds, more)
+
+
+# Kinds of documents without labels ----------------------------------------------------
+
+
+def without_kinds(corpus, split):
+    """Documents of a corpus, or drawn so that they have no kinds."""
+    if corpus not in ("bars", "planted", "no topics"):
+        return documents(corpus, split)
+    rng = np.random.default_rng(split)
+    if corpus == "bars":
+        X = make_bars(1000, random_state=split).data
+    elif corpus == "planted":
+        X = make_hdp(1000, random_state=split).data
+    else:  # words by their frequencies
+        real = common.load_corpus("nips_abstracts")
+        words = np.asarray(real.sum(axis=0)).ravel()
+        lengths = np.asarray(real.sum(axis=1)).ravel().astype(int)
+        X = np.array([rng.multinomial(n, words / words.sum()) for n in lengths[:1000]])
+    X = sp.csr_array(X, dtype=np.float64)
+    return corpora.Documents(X[:800], X[800:], None)
+
+
+def learn_kinds(docs, min_gain):
+    """Yield what kinds bring, with the topics of one fit."""
+    hdp = HDP(random_state=0, min_gain=min_gain)
+    with warnings.catch_warnings(action="ignore"):
+        _, seconds = common.cpu_seconds(lambda: hdp.fit(docs.train))
+    posterior, none = hdp._posterior, hdp._predictor()
+    for n_kinds in (10, 20, 40):
+        with Executor(None) as executor:
+            some = module.LabelledDocuments.of(posterior, docs.train, executor)
+            given = n_kinds, posterior, some, executor
+            groups, more_seconds = common.cpu_seconds(
+                partial(module.learn_kinds, *given)
+            )
+        priors = partial(module.doc_priors, groups, posterior)
+        predictor = replace(none, doc_priors=priors_by(priors, None))
+        more = {"kinds": n_kinds, "kept": groups.are_kept, "judged": groups.gain.mean}
+        more |= {"error": groups.gain.error, "ratio": groups.ratio}
+        for seen in SEEN:
+            base = score_completion(none, docs.test, None, seen)
+            gain = score_completion(predictor, docs.test, None, seen) - base
+            more[f"gain {seen:.0%}"] = gain
+        more["kinds CPU s"] = more_seconds
+        times = []
+        for _ in range(3):
+            times.append(transform_seconds(hdp, docs.test))
+            posterior.groups = replace(groups, judged=ALWAYS)
+            times[-1] = transform_seconds(hdp, docs.test) / times[-1]
+            posterior.groups = None
+        yield Fit(docs, hdp, seconds, more | {"time": float(np.median(times))})
+
+
+#: Judged so, groups are kept.
+ALWAYS = np.array([2.0, 2.0, 2.0, 2.0, 2.0, 2.0])
+
+
+def transform_seconds(hdp, X):
+    """Seconds of a processor that `transform` takes."""
+    return common.cpu_seconds(lambda: hdp.transform(X))[1]
 
 
 CASES = {
@@ -400,6 +462,24 @@ CASES = {
         summary=over_halves,
         over="seed",
         keeps=("least", "most", "seed", "model", "labels"),
+    ),
+    "groups_kinds": Case(
+        axes={
+            "corpus, min_gain": (
+                ("docstrings", 0.005),
+                ("docstrings", 0.0),
+                ("nips_abstracts", 0.005),
+                ("sotu", 0.005),
+                ("arxiv2000", 0.005),
+                ("bars", 0.005),
+                ("planted", 0.005),
+                ("no topics", 0.005),
+            ),
+            "split": range(6),
+        },
+        documents=without_kinds,
+        learn=learn_kinds,
+        keeps=("corpus", "min_gain", "split", "kinds"),
     ),
     "groups_streams": Case(
         axes={

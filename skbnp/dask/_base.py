@@ -3,7 +3,7 @@
 import os
 import re
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import Parameter, Signature, cleandoc, signature
 from numbers import Integral, Real
@@ -51,15 +51,13 @@ Kind = TypeVar("Kind")
 TITLE = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
 
 
-def parameters_of(
-    local: Any, *, without: Collection[str] = ()
-) -> Callable[[type[Kind]], type[Kind]]:
+def parameters_of(local: Any) -> Callable[[type[Kind]], type[Kind]]:
     """Return a decorator that adds the parameters of a local estimator to a class.
 
     The class gets the signature of `local` with the keywords of its first base behind
     it, and their constraints. Its docstring has entries of parameters and attributes
-    that differ; all others are those of the first base and of `local`, `without` some
-    attributes, and its references are those of `local`.
+    that differ; all others are those of the first base and of `local`, and its
+    references are those of `local`.
     """
 
     def extend(kind: type[Kind]) -> type[Kind]:
@@ -84,7 +82,7 @@ def parameters_of(
         }
         if kind.__doc__ is not None:  # python -OO
             docs = [str(one.__doc__) for one in (local, more, kind)]
-            changes["__doc__"] = merged_docs(*docs, without=without)
+            changes["__doc__"] = merged_docs(*docs)
         for name, value in changes.items():
             setattr(kind, name, value)
         return kind
@@ -92,7 +90,7 @@ def parameters_of(
     return extend
 
 
-def merged_docs(*docs: str, without: Collection[str] = ()) -> str:
+def merged_docs(*docs: str) -> str:
     """Return the last docstring, with the entries of the ones before it.
 
     An entry stands where it comes first, as it is written last.
@@ -103,9 +101,7 @@ def merged_docs(*docs: str, without: Collection[str] = ()) -> str:
         entries: dict[str, str] = {}
         for one in sections:
             entries |= _entries(one.get(title, ""))
-        result[title] = "\n".join(
-            entry for name, entry in entries.items() if name not in without
-        )
+        result[title] = "\n".join(entries.values())
     result["References"] = sections[0]["References"]
     order = [title for title in sections[0] if title in result]
     parts = [

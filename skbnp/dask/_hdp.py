@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NoReturn, Self
+from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from dask.array import Array as DaskArray
+from numpy.typing import ArrayLike
 
 from skbnp.dask._base import (
     Session,
@@ -15,9 +17,16 @@ from skbnp.dask._base import (
     no_shares,
     parameters_of,
 )
-from skbnp.dask._inputs import Labels, is_frame, is_lazy
+from skbnp.dask._inputs import (
+    Labels,
+    blocks_of,
+    computed,
+    is_frame,
+    is_lazy,
+    read_block,
+    stacked,
+)
 from skbnp.estimators import HDP as LocalHDP
-from skbnp.estimators._base import drop_empty
 from skbnp.inference.engine import NOTHING, RunningAverage
 from skbnp.inference.executor import Executor, Run
 from skbnp.inference.protocols import BatchSchedule, OnlineSchedule
@@ -29,20 +38,22 @@ from skbnp.models.hdp.shards import (
     BlockSchedule,
     ShardCorpus,
     Survey,
+    fold_in_shards,
     n_blocks,
     parts_of,
 )
+from skbnp.utils.labels import Factors, check_groups
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import check_documents, feature_names_of
+from skbnp.utils.validation import check_documents, feature_names_of, fit_context
 
 #: The one label of rows.
 DOCUMENTS = "documents"
 
 
 def read_counts(X: MatrixLike, labels: Labels) -> dict[str, sp.csr_array]:
-    """Check counts, and leave out documents without tokens."""
+    """Check counts; leave out blocks without tokens."""
     counts, _ = check_documents(LocalHDP(), X, reset=True, method="fit")
-    return {DOCUMENTS: drop_empty(counts)}
+    return {DOCUMENTS: counts if counts.nnz else counts[:0]}
 
 
 @dataclass(frozen=True)
@@ -63,14 +74,7 @@ class ShardedDocuments:
         return data_digest(self.session)
 
 
-#: Attributes that fits on a cluster do not have.
-ABSENT = (
-    *("emerged_component_ids_", "groups_", "group_weights_"),
-    *("group_concentration_", "factor_weights_"),
-)
-
-
-@parameters_of(LocalHDP, without=ABSENT)
+@parameters_of(LocalHDP)
 class HDP(ShardedMixin, LocalHDP):
     """Hierarchical Dirichlet process topic model of documents that stay where they are.
 
@@ -94,7 +98,7 @@ class HDP(ShardedMixin, LocalHDP):
         Documents of a round, of all its shards together, at most; online. "auto":
         as many as leave 32 rounds in a pass, but those that `skbnp.HDP` would take.
     total_samples : float or None, default=None
-        Without effect: `fit` uses the number of documents.
+        As in `skbnp.HDP`, of `partial_fit` alone: `fit` uses the number of documents.
     random_state : int, RandomState instance or None, default=None
         Start and order of documents, and which are held out. The same int gives the
         same bits, for the same blocks, on however many workers of one kind of CPU.
@@ -123,7 +127,8 @@ class HDP(ShardedMixin, LocalHDP):
     block, for documents of a block are updated together. Held-out documents are those
     of the smallest random keys, as many as hold 40,000 tokens at most (or 200);
     they travel to this process, and trials are judged here. Documents that topics
-    start from travel too, one for each new topic.
+    start from travel too, one for each new topic. Groups are learned in this process
+    from the few numbers that say which topics each document uses.
 
     Results are not those of `skbnp.HDP`, whose minibatches are drawn anew in each
     pass, but predict equally well; ``client=None`` has the bits of any cluster.
@@ -142,9 +147,9 @@ class HDP(ShardedMixin, LocalHDP):
     # -- learning ---------------------------------------------------------------------
 
     def fit(  # type: ignore[override]
-        self, X: MatrixLike, y: object = None, *, groups: None = None
+        self, X: MatrixLike, y: object = None, *, groups: ArrayLike | int | None = None
     ) -> Self:
-        """Learn topics from all documents.
+        """Learn topics from all documents, then what groups of these use.
 
         Parameters
         ----------
@@ -156,8 +161,9 @@ class HDP(ShardedMixin, LocalHDP):
             pattern, which workers read. An array or a sparse matrix is one block.
         y : None
             Ignored, but handed on to callbacks.
-        groups : None
-            Labels of documents are refused: `skbnp.HDP` learns groups.
+        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+            Labels of all documents in the order of their blocks, as in `skbnp.HDP`;
+            lazy ones are computed. An int: so many kinds of documents without labels.
 
         Returns
         -------
@@ -169,26 +175,96 @@ class HDP(ShardedMixin, LocalHDP):
         ------
         ValueError
             If `X` has negative, infinite or missing values, no rows or no columns, a
-            parameter is outside its range, there are `groups`, or a checkpoint is of
-            another fit.
+            parameter is outside its range, `groups` has not one label for each row in
+            each factor, or a checkpoint is of another fit.
         WorkersLostError
             If there has been no worker for `timeout` seconds.
         """
-        if groups is not None:
-            raise ValueError(
-                "groups are learned by skbnp.HDP alone, from documents in one process: "
-                "skbnp.HDP(init=hdp, split_merge=False).fit(X, groups=labels) goes on "
-                "from the topics of this estimator, by documents that have labels."
-            )
+        given = groups if isinstance(groups, Integral) else check_factors(groups)
         with self._with_checkpoints():
-            return super().fit(X, y)
+            return self._learn(X, y, given)
 
-    @property
-    def partial_fit(self) -> NoReturn:
-        """Raise no result: blocks on a cluster are not a stream."""
-        raise AttributeError(
-            "HDP on a cluster has no partial_fit: fit skbnp.HDP to a stream."
-        )
+    @fit_context(prefer_skip_nested_validation=True)
+    def _learn(self, X, y, groups: Factors | int | None) -> Self:
+        """Learn from all documents; callbacks are those of `_with_checkpoints`."""
+        n_labels = len(groups.codes) if isinstance(groups, Factors) else None
+        further = self._further(X, None, groups, in_fit=True)
+        return self._fit(X, y, further, n_labels=n_labels)
+
+    def fit_transform(  # type: ignore[override]
+        self, X: MatrixLike, y: object = None, *, groups: ArrayLike | int | None = None
+    ) -> np.ndarray | DaskArray:
+        """Learn from all documents, and infer their topic proportions.
+
+        Parameters
+        ----------
+        X, y, groups : documents in blocks, None, array-like
+            As in `fit`.
+
+        Returns
+        -------
+        doc_topic_distr : {ndarray, dask.array.Array} of shape \
+                (n_samples, n_components_)
+            What `transform` returns.
+        """
+        self.fit(X, y, groups=groups)
+        labels = None if isinstance(groups, Integral) else groups
+        return self.transform(X, groups=labels)
+
+    def partial_fit(  # type: ignore[override]
+        self, X: MatrixLike, y: object = None, *, groups: ArrayLike | None = None
+    ) -> Self:
+        """Learn from a chunk of a stream, which travels to this process.
+
+        The documents that a stream keeps are here, and are learned again with each
+        chunk, which takes most of the time. So this is `partial_fit` of `skbnp.HDP`,
+        of which blocks are read where they are.
+
+        Parameters
+        ----------
+        X : array-like, or documents in blocks as in `fit`
+            Counts of the chunk; rows are documents.
+        y : None
+            Ignored, but handed on to callbacks.
+        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+            Labels of the documents as in `fit`.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self._validate_params()
+        if is_frame(X):
+            X = X.compute()
+        elif is_lazy(X):
+            rows = [read_block(*block)[0] for block in computed(blocks_of(X))]
+            X = stacked([block for block in rows if block is not None])
+        local = self._local().set_params(n_jobs=self.n_jobs)
+        try:
+            local.partial_fit(X, y, groups=groups)
+        finally:
+            given = local.get_params(deep=False)
+            vars(self).update({k: v for k, v in vars(local).items() if k not in given})
+        return self
+
+    def _check_groups(self, X, groups, *, in_fit=False) -> Factors | None:
+        """Check labels of documents, of which not all sizes of blocks are known."""
+        if is_lazy(X) or isinstance(groups, Factors):
+            if groups is not None:
+                self._check_has_groups()
+            return check_factors(groups)
+        return super()._check_groups(X, groups, in_fit=in_fit)
+
+    def _labelled(self, X, sample_weight, executor):
+        """Return topics of the documents in the session, and their rows."""
+        blocks = self._session.descriptions
+        shards = _shards(self._session, executor.map)
+        documents, rows = fold_in_shards(shards, self._posterior)
+        first = np.cumsum([0, *(block.n_rows for block in blocks)])[:-1]
+        begun = first[[block.sizes.get(DOCUMENTS, 0) > 0 for block in blocks]]
+        pairs = zip(begun, rows, strict=True)
+        return documents, np.concatenate([begin + own for begin, own in pairs])
 
     def _make_model(self):
         """Return the model; raise for settings that need a cache of all documents."""
@@ -205,10 +281,16 @@ class HDP(ShardedMixin, LocalHDP):
         return super()._make_model()
 
     def _read(
-        self, X, *, reset: bool, method: str, sample_weight: None = None
+        self, X, *, reset: bool, method: str, n_labels: int | None = None
     ) -> ShardedDocuments:
         """Open a session of documents; check features and counts."""
         session = self._open(X, None, read_counts)
+        n_rows = sum(one.n_rows for one in session.descriptions)
+        if n_labels not in (None, n_rows):
+            raise ValueError(
+                f"groups must have a label for each of {n_rows} documents, got "
+                f"{n_labels}."
+            )
         if reset:
             names = feature_names_of(X._meta) if is_frame(X) else None
             self._known_topics(session.n_features, names, may_come=False)
@@ -274,13 +356,17 @@ class HDP(ShardedMixin, LocalHDP):
 
     # -- evaluation: lazy where rows are ----------------------------------------------
 
-    def transform(self, X: MatrixLike) -> np.ndarray | DaskArray:  # type: ignore[override]
+    def transform(  # type: ignore[override]
+        self, X: MatrixLike, *, groups: ArrayLike | None = None
+    ) -> np.ndarray | DaskArray:
         """Infer the topic proportions of documents.
 
         Parameters
         ----------
         X : array-like, or documents in blocks as in `fit`
             Counts; rows are documents.
+        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+            Labels of the documents as in `fit`; blocks must have known sizes.
 
         Returns
         -------
@@ -290,11 +376,17 @@ class HDP(ShardedMixin, LocalHDP):
             are sparse if `sparse_output`.
         """
         if not is_lazy(X):
-            return super().transform(X)
-        return self._lazy_rows(X, None, _transform, no_shares)
+            return super().transform(X, groups=groups)
+        factors = self._check_known_groups(X, groups)
+        return self._lazy_rows(X, factors, _transform, no_shares)
 
     def score(  # type: ignore[override]
-        self, X: MatrixLike, y: object = None, *, repeats: bool = True
+        self,
+        X: MatrixLike,
+        y: object = None,
+        *,
+        repeats: bool = True,
+        groups: ArrayLike | None = None,
     ) -> float | DaskArray:
         """Mean log probability of held-out tokens, by document completion.
 
@@ -306,6 +398,8 @@ class HDP(ShardedMixin, LocalHDP):
             Ignored.
         repeats : bool, default=True
             Whether a document predicts words that it has shown, as in `skbnp.HDP`.
+        groups : array-like, (n_samples,) or (n_samples, n_factors), default=None
+            Labels of the documents as in `transform`.
 
         Returns
         -------
@@ -313,8 +407,16 @@ class HDP(ShardedMixin, LocalHDP):
             Nats per held-out token; 0.0 if no token can be scored; lazy where `X` is.
         """
         if not is_lazy(X):
-            return super().score(X, y, repeats=repeats)
-        return self._lazy_mean(X, None, partial(_score, repeats=bool(repeats)))
+            return super().score(X, y, repeats=repeats, groups=groups)
+        factors = self._check_known_groups(X, groups)
+        return self._lazy_mean(X, factors, partial(_score, repeats=bool(repeats)))
+
+
+def check_factors(groups: Any) -> Factors | None:
+    """Check labels of groups, however many there are."""
+    if groups is None or isinstance(groups, Factors):
+        return groups
+    return check_groups(groups, None)
 
 
 def _shards(session: Session, run: Run) -> Shards:
@@ -322,7 +424,8 @@ def _shards(session: Session, run: Run) -> Shards:
 
 
 def _transform(local: LocalHDP, X: MatrixLike, labels: Labels) -> np.ndarray:
-    return local.transform(X)
+    counts, dtype = local._check_counts(X, "transform")
+    return local._proportions(*local._doc_topics(counts, labels), dtype)
 
 
 def _score(
@@ -332,7 +435,7 @@ def _score(
     counts, _ = local._check_counts(X, "score")
     observed, held_out = split_tokens(counts)
     with Executor(1) as executor:
-        predictor = local._predictor()
+        predictor = local._predictor(labels)
         predictor = replace(predictor, repeats=repeats)
         total = predictor.log_likelihood(observed, held_out, executor)
     return float(total), float(held_out.sum())

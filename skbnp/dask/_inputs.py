@@ -16,11 +16,12 @@ from dask.bag import Bag
 from dask.base import is_dask_collection
 from dask.delayed import Delayed, delayed
 
-from skbnp.utils.labels import Label, Order, check_labels
+from skbnp.utils.labels import Factors, Label, Order, check_labels
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_container
 
-#: Labels of epochs, one for all rows or for each, as they are given, or None.
+#: Labels of epochs, one for all rows or for each, as they are given, or `Factors` of
+#: groups, or None.
 Labels = Any
 #: What does not tell how many rows its blocks have.
 CURE = (
@@ -41,6 +42,16 @@ def labels_by_block(
     """
     if epochs is None or isinstance(epochs, str):
         return [epochs] * len(sizes), None
+    if isinstance(epochs, Factors):
+        n_rows, n_labels = _total(sizes), len(epochs.codes)
+        if n_labels != n_rows:
+            what = "its" if n_rows is None else n_rows
+            raise ValueError(
+                f"groups must have a label for each of {what} documents, got "
+                f"{n_labels}. {CURE if n_rows is None else ''}".rstrip()
+            )
+        cuts = pairwise(np.cumsum([0, *sizes]))
+        return [epochs.taken(slice(*ends)) for ends in cuts], None
     if isinstance(epochs, DaskArray):
         return _cut_lazily(epochs, sizes), None
     if isinstance(epochs, Bag):
@@ -277,7 +288,7 @@ def read_block(rows: MatrixLike, labels: Labels) -> tuple[MatrixLike, Labels]:
     if isinstance(labels, Iterator):
         labels = list(labels)
     if isinstance(rows, (list, tuple)):
-        rows = _stacked(rows)
+        rows = stacked(rows)
     if rows is None:
         return None, None
     kind = type(rows).__name__
@@ -290,7 +301,7 @@ def read_block(rows: MatrixLike, labels: Labels) -> tuple[MatrixLike, Labels]:
     return (rows, labels) if rows.shape[0] else (None, None)
 
 
-def _stacked(parts: Sequence[MatrixLike]) -> MatrixLike:
+def stacked(parts: Sequence[MatrixLike]) -> MatrixLike:
     """Stack rows or matrices of a partition of a bag."""
     if any(map(_is_text, parts)):
         return np.array([str(part) for part in parts])

@@ -49,7 +49,13 @@ from skbnp.models.hdp.cross_fit import (
 )
 from skbnp.models.hdp.emerging import Change, faded_topics, new_topics
 from skbnp.models.hdp.fold_in import Seated, fold_in_posterior, score_documents
-from skbnp.models.hdp.groups import Groups, doc_priors, learn_groups, learn_kinds
+from skbnp.models.hdp.groups import (
+    Groups,
+    LabelledDocuments,
+    doc_priors,
+    learn_groups,
+    learn_kinds,
+)
 from skbnp.models.hdp.held_out import (
     FEW_SHORT_TOKENS,
     HeldOut,
@@ -517,21 +523,29 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             return None
 
         def further() -> None:
-            counts, _ = self._check_counts(X, "fit")
-            rows = np.arange(counts.shape[0])
-            if sample_weight is not None:
-                rows = rows[check_copies(sample_weight, counts)]
-            rows = rows[np.diff(counts.indptr)[rows] > 0]
-            posterior, counts = self._posterior, counts[rows]
+            posterior = self._posterior
             with Executor(self.n_jobs) as executor:
+                documents, rows = self._labelled(X, sample_weight, executor)
                 if factors is None:
-                    learned = learn_kinds(n_kinds, posterior, counts, executor)
+                    learned = learn_kinds(n_kinds, posterior, documents, executor)
                 else:
-                    given = posterior, factors.taken(rows), counts, self.learning_decay
-                    learned = learn_groups(posterior.groups, *given, executor)
+                    own, decay = factors.taken(rows), self.learning_decay
+                    given = posterior, own, documents, decay, executor
+                    learned = learn_groups(posterior.groups, *given)
             posterior.groups = learned
 
         return further
+
+    def _labelled(
+        self, X: Any, sample_weight: ArrayLike | None, executor: Executor
+    ) -> tuple[LabelledDocuments, Ints]:
+        """Return the documents that groups are learned from, and their rows."""
+        counts, _ = self._check_counts(X, "fit")
+        rows = np.arange(counts.shape[0])
+        if sample_weight is not None:
+            rows = rows[check_copies(sample_weight, counts)]
+        rows = rows[np.diff(counts.indptr)[rows] > 0]
+        return LabelledDocuments.of(self._posterior, counts[rows], executor), rows
 
     def _check_kinds(self, n_kinds: int, *, in_fit: bool) -> None:
         """Check a number of latent kinds of documents."""

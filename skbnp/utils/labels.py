@@ -137,7 +137,7 @@ class Factors:
     labels: tuple[tuple[Label, ...], ...]  # distinct ones of each factor, in order
     codes: Ints  # (n_rows, n_factors) places in `labels`, or MISSING
 
-    def taken(self, rows: NDArray) -> "Factors":
+    def taken(self, rows: NDArray | slice) -> "Factors":
         """Return the labels of some rows."""
         return replace(self, codes=self.codes[rows])
 
@@ -171,7 +171,7 @@ class Factors:
         return np.stack(result, axis=1)
 
 
-def check_groups(value: Any, n_rows: int) -> Factors:
+def check_groups(value: Any, n_rows: int | None) -> Factors:
     """Check labels of groups, one for each document in each factor.
 
     Parameters
@@ -179,8 +179,8 @@ def check_groups(value: Any, n_rows: int) -> Factors:
     value : array-like or frame of shape (n_rows,) or (n_rows, n_factors)
         Labels as in `check_labels`, but None, nan and NA are missing ones. Columns of a
         frame are factors by name.
-    n_rows : int
-        Number of documents.
+    n_rows : int or None
+        Number of documents; None takes any number.
 
     Raises
     ------
@@ -205,6 +205,7 @@ def check_groups(value: Any, n_rows: int) -> Factors:
     if not columns:
         raise ValueError("groups must have a column of labels, got none.")
     labels, codes = [], []
+    n_rows = len(columns[0]) if n_rows is None else n_rows
     for name, column in zip(names, columns, strict=True):
         what = f"groups[{name!r}]" if are_named else "groups"
         if len(column) != n_rows:

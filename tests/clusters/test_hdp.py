@@ -2,6 +2,7 @@
 
 import warnings
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -12,7 +13,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import skbnp
 from checks.judges import note_trials, with_own_words
-from clusters.fits import BARS, CHUNKS, COUNTS, assert_same_fit, blocks_of, fit_hdp
+from checks.worker_pools import ScriptedPool, scripted_workers
+from clusters.fits import (
+    BARS,
+    CHUNKS,
+    COUNTS,
+    assert_same_fit,
+    blocks_of,
+    chunked,
+    fit_hdp,
+)
 from clusters.fits import HDP_SETTINGS as SETTINGS
 from clusters.test_faults import stopped_after
 from skbnp import KnownTopics
@@ -20,6 +30,9 @@ from skbnp.callbacks import Checkpoint
 from skbnp.dask import HDP
 from skbnp.datasets import make_bars
 from skbnp.estimators._hdp import SplitMerge
+from skbnp.inference.executor import Executor
+from skbnp.models.hdp.groups import LabelledDocuments, learn_groups
+from skbnp.utils.labels import check_groups
 
 FAMILIES = ["collapsed", "mean_field"]
 
@@ -86,7 +99,91 @@ def test_what_needs_the_memory_of_documents_is_refused():
         HDP(learning_method="memoized").fit(COUNTS)
     with pytest.raises(ValueError, match="whole minibatches"):
         HDP(variational_family="mean_field", split_merge=SplitMerge.paper()).fit(COUNTS)
-    assert not hasattr(HDP(), "partial_fit")
+
+
+# Groups, and streams ------------------------------------------------------------------
+
+
+def labelled():
+    """Blocks of documents in groups that use topics differently, and labels of rows."""
+    rng = np.random.default_rng(0)
+    topics, groups = (
+        np.kron(np.eye(3), np.full(5, 0.2)),
+        rng.integers(3, size=sum(CHUNKS)),
+    )
+    shares = np.array([rng.dirichlet(0.2 + 2.0 * np.eye(3)[g]) for g in groups])
+    X = np.array([rng.multinomial(20, row @ topics) for row in shares])
+    X[[3, 70]] = 0
+    X[90:95] = 0
+    return sp.csr_array(X * 1.0), np.array(["ash", "birch", "cedar"])[groups]
+
+
+def test_groups_are_those_of_the_local_estimator_for_the_same_topics():
+    X, names = labelled()
+    with scripted_workers(ScriptedPool(2)) as client:
+        remote = HDP(**SETTINGS, client=client).fit(blocks_of(X), groups=names)
+    hdp = HDP(**SETTINGS).fit(blocks_of(X), groups=chunked(names))
+    used = np.diff(X.indptr) > 0
+    factors = check_groups(names, len(names)).taken(used)
+    with Executor(None) as executor:
+        posterior = hdp._posterior
+        documents = LabelledDocuments.of(posterior, X[used], executor)
+        local = learn_groups(None, posterior, factors, documents, 0.5, executor)
+    for ours in (hdp._posterior.groups, remote._posterior.groups):
+        assert_array_equal(ours.n_docs, local.n_docs)
+        assert_allclose(ours.tables.toarray(), local.tables.toarray(), rtol=1e-12)
+        assert_allclose(ours.judged, local.judged, rtol=1e-12)
+    assert_array_equal(hdp.groups_, ["ash", "birch", "cedar"])
+    assert hdp.factor_weights_[1] > 0.5
+
+
+def test_labels_are_read_in_the_order_of_blocks():
+    X, names = labelled()
+    hdp = HDP(**SETTINGS).fit(blocks_of(X), groups=names)
+    local, mixed = hdp._local(), np.where(np.arange(len(names)) % 2, names, None)
+    for labels in (names, mixed, None):
+        shares = hdp.transform(blocks_of(X), groups=labels).compute()
+        assert_allclose(shares, local.transform(X, groups=labels), rtol=1e-9)
+        score = hdp.score(chunked(X.toarray()), groups=labels)
+        assert float(score) == pytest.approx(local.score(X, groups=labels))
+    frame = pd.DataFrame({"tree": names, "year": np.arange(len(names)) % 2})
+    assert HDP(**SETTINGS).fit(blocks_of(X), groups=frame).groups_["year"].tolist() == [
+        0,
+        1,
+    ]
+    assert HDP(**SETTINGS).fit(blocks_of(X), groups=2).groups_.tolist() == [0, 1]
+    shares = HDP(**SETTINGS).fit_transform(blocks_of(X), groups=names).compute()
+    assert_array_equal(shares, hdp.transform(blocks_of(X), groups=names).compute())
+    for rows in (blocks_of(X), X):
+        with pytest.raises(ValueError, match="each of 120 documents, got 119"):
+            hdp.transform(rows, groups=names[1:])
+        with pytest.raises(ValueError, match="each of 120 documents, got 119"):
+            HDP(**SETTINGS).fit(rows, groups=names[1:])
+    unknown = [dask.delayed(block) for block in blocks_of(X)]
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        hdp.transform(unknown, groups=names)
+    assert_array_equal(
+        HDP(**SETTINGS).fit(unknown, groups=names).group_weights_, hdp.group_weights_
+    )
+
+
+def test_chunks_of_a_stream_are_learned_in_this_process():
+    X, names = labelled()
+    hdp, local = HDP(random_state=0), skbnp.HDP(random_state=0)
+    for begin in (0, 60):
+        rows = slice(begin, begin + 60)
+        parts = da.from_array(X[rows].toarray(), chunks=(25, -1))
+        hdp.partial_fit(parts, groups=da.from_array(names[rows], chunks=25))
+        local.partial_fit(X[rows], groups=names[rows])
+    assert_same_fit(hdp, local)
+    assert_array_equal(hdp.group_weights_, local.group_weights_)
+    fitted = HDP(**SETTINGS).fit(blocks_of(X), groups=names)
+    n_docs = fitted._posterior.groups.n_docs
+    frame = dd.from_pandas(pd.DataFrame(X.toarray()[:20]), npartitions=2)
+    fitted.partial_fit(frame, groups=names[:20])
+    assert fitted._posterior.groups.n_docs.sum() == n_docs.sum() + 19
+    with pytest.raises(ValueError, match="features"):
+        fitted.partial_fit(X[:20, :9])
 
 
 def test_a_warm_start_goes_on(family):

@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import skbnp
-import skbnp.dask
 from skbnp import HDP
 from skbnp.callbacks import Checkpoint
 from skbnp.datasets import make_bars
@@ -261,14 +260,6 @@ def test_labels_that_cannot_be_used_are_refused():
         without().transform(X, groups=names)
     with pytest.raises(AttributeError, match="no groups"):
         _ = without().groups_
-
-
-def test_fits_on_a_cluster_refuse_labels():
-    X, names, *_ = planted()
-    with pytest.raises(ValueError, match=r"skbnp.HDP\(init=hdp, split_merge=False\)"):
-        skbnp.dask.HDP().fit(X, groups=names)
-    cure = HDP(init=without(), split_merge=False, random_state=0).fit(X, groups=names)
-    assert cure.factor_weights_[1] > 0.5
 
 
 # Kinds of documents without labels ----------------------------------------------------

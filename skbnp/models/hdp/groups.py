@@ -42,9 +42,9 @@ References
    Hierarchical Dirichlet Process", KDD 2012.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -432,11 +432,33 @@ def doc_priors(
     return groups.priors(state.weights, state.doc_concentration, codes, doc_topic)
 
 
+class LabelledDocuments(NamedTuple):
+    """Documents of which groups are learned, wherever they are."""
+
+    doc_topic: sp.csr_array  # (n_docs, K) expected counts
+    lengths: Array  # tokens
+    fetch: Callable[[Ints], sp.csr_array]  # counts of some documents
+
+    @classmethod
+    def of(
+        cls, posterior: Posterior, X: sp.csr_array, executor: Executor
+    ) -> "LabelledDocuments":
+        """Infer the topics of documents in this process."""
+        doc_topic = fold_in_posterior(posterior, X, executor).doc_topic
+        return cls(doc_topic, np.asarray(X.sum(axis=1)).ravel(), X.__getitem__)
+
+    def deal(self, least: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        """Choose documents that judge, if there are enough or `least`, and others."""
+        order = rng.permutation(len(self.lengths))
+        n_held = n_held_out(len(order), self.lengths[order]) or least
+        return np.sort(order[:n_held]), np.sort(order[n_held:])
+
+
 def learn_groups(
     groups: Groups | None,
     posterior: Posterior,
     factors: Factors,
-    X: sp.csr_array,
+    documents: LabelledDocuments,
     decay: float,
     executor: Executor,
 ) -> Groups:
@@ -446,19 +468,19 @@ def learn_groups(
     change in a stream. A fifth of the documents judges: present
     groups or, if there are none, those of the other documents.
     """
-    state, n_docs = posterior.state, X.shape[0]
-    is_first = groups is None
+    state, (doc_topic, lengths, fetch) = posterior.state, documents
+    is_first, n_docs = groups is None, len(lengths)
     if groups is None:
         groups = _none(posterior, factors.names)
     groups = groups.following(posterior).extended(factors)
     codes = groups.codes(factors, n_docs)
     rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, 2, posterior.n_steps)
-    judges, others = _deal(X, 0 if is_first else int(np.ceil(SHARE * n_docs)), rng)
-    doc_topic = fold_in_posterior(posterior, X, executor).doc_topic
+    least = 0 if is_first else int(np.ceil(SHARE * n_docs))
+    judges, others = documents.deal(least, rng)
     judged = groups
     if is_first:
         judged = groups.learn(doc_topic[others], codes[others], state.weights)
-    sums = _judge(judged, posterior, X[judges], codes[judges], rng, executor)
+    sums = _judge(judged, posterior, fetch(judges), codes[judges], rng, executor)
     learned = groups.learn(doc_topic, codes, state.weights, decay)
     kept = 1.0 - _share(groups.n_learned, n_docs, decay)
     # Errors of weighted sums go with squares of weights.
@@ -467,7 +489,10 @@ def learn_groups(
 
 
 def learn_kinds(
-    n_kinds: int, posterior: Posterior, X: sp.csr_array, executor: Executor
+    n_kinds: int,
+    posterior: Posterior,
+    documents: LabelledDocuments,
+    executor: Executor,
 ) -> Groups:
     """Learn kinds of documents that have no labels.
 
@@ -475,12 +500,13 @@ def learn_kinds(
     documents without: that of kinds is several times as large.
     """
     rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, 2, posterior.n_steps)
-    judges, others = _deal(X, 0, rng)
-    doc_topic = fold_in_posterior(posterior, X, executor).doc_topic
-    judged = _find_kinds(n_kinds, posterior, doc_topic[others], rng)
+    judges, others = documents.deal(0, rng)
+    judged = _find_kinds(n_kinds, posterior, documents.doc_topic[others], rng)
     unknown = np.full((len(judges), 1), MISSING)
-    sums = _judge(judged, posterior, X[judges], unknown, rng, executor)
-    return replace(_find_kinds(n_kinds, posterior, doc_topic, rng), judged=sums)
+    some = documents.fetch(judges)
+    sums = _judge(judged, posterior, some, unknown, rng, executor)
+    found = _find_kinds(n_kinds, posterior, documents.doc_topic, rng)
+    return replace(found, judged=sums)
 
 
 def _find_kinds(
@@ -513,13 +539,6 @@ def _none(posterior: Posterior, names: tuple[str, ...]) -> Groups:
     """Return factors without groups."""
     alpha = posterior.state.doc_concentration
     return Groups.empty(names, posterior.ids.copy(), alpha)
-
-
-def _deal(X: sp.csr_array, least: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Choose the documents that judge, if there are enough or `least`, and others."""
-    order = rng.permutation(X.shape[0])
-    n_held = n_held_out(X.shape[0], np.asarray(X.sum(axis=1)).ravel()[order]) or least
-    return np.sort(order[:n_held]), np.sort(order[n_held:])
 
 
 def _judge(

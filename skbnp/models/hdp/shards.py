@@ -27,6 +27,8 @@ from skbnp.inference.protocols import (
     even_limits,
 )
 from skbnp.inference.shards import Broadcast, Shard, Shards
+from skbnp.models.hdp.fold_in import fold_in_posterior
+from skbnp.models.hdp.groups import LabelledDocuments
 from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out, n_judges
 from skbnp.models.hdp.model import HDPModel, HDPState
 from skbnp.rows.batch import Batch, densest
@@ -604,6 +606,41 @@ class ShardCorpus:
                 set(orders), words, words.table_prior, ids, changed
             )
         return [Collected(local_stats.stats, np.zeros(0), [])]
+
+
+class Folded(NamedTuple):
+    """Reply: topics of the documents of a shard."""
+
+    rows: Ints  # of the shard, that have tokens
+    doc_topic: sp.csr_array
+    lengths: Array
+
+
+def fold_in(shard: Shard, broadcast: Broadcast, argument: None) -> Folded:
+    """Task: infer the topics of documents of a shard."""
+    X, executor = documents(shard), _Runner(shard.run)
+    doc_topic = fold_in_posterior(broadcast.content, X, executor).doc_topic
+    rows = np.flatnonzero(np.diff(shard.X.indptr) > 0)
+    return Folded(rows, doc_topic, np.asarray(X.sum(axis=1)).ravel())
+
+
+def fold_in_shards(
+    shards: Shards, posterior: Posterior
+) -> tuple[LabelledDocuments, list[Ints]]:
+    """Infer the topics of documents in shards; return them, and rows of each shard.
+
+    Counts of documents stay where they are, but those that are fetched.
+    """
+    numbers, p = range(len(shards.n_rows)), posterior
+    seen = Posterior(p.model, p.state, p.global_stats, p.ids, [])
+    replies = shards.map(fold_in, numbers, Broadcast(seen))
+    sizes = np.array([[len(reply.rows)] for reply in replies], dtype=np.intp)
+    left_out = tuple(np.zeros(0, np.intp) for _ in numbers)
+    whole = ShardCorpus(shards, Cut(0, 1), sizes, np.zeros(0), 0.0, left_out)
+    doc_topic = sp.vstack([reply.doc_topic for reply in replies], format="csr")
+    lengths = np.concatenate([reply.lengths for reply in replies])
+    result = LabelledDocuments(sp.csr_array(doc_topic), lengths, whole.fetch)
+    return result, [reply.rows for reply in replies]
 
 
 class BlockDocumentWeights(DocumentCache):
