@@ -218,9 +218,10 @@ def check_balance(propose, n_draws, seed):
     assert square < often.sum() + 5.0 * np.sqrt(2.0 * often.sum())
 
 
-@pytest.mark.parametrize("n_scans", daily(2, [0, 3, 1]))
+# By half as many, splits without their probability are found by one of four seeds.
+@pytest.mark.parametrize("n_scans", daily(1, [1, 0, 3]))
 def test_proposals_go_as_often_as_back(n_scans, seed):
-    check_balance(kernel_proposal(n_scans), N_FEW, seed)
+    check_balance(kernel_proposal(n_scans), 2 * N_FEW, seed)
 
 
 # -- planted bugs ----------------------------------------------------------------------
