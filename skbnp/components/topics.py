@@ -97,11 +97,16 @@ def expected_log(topic_words: WordTopics, eta: float, rows: WordRows) -> Array:
 
 
 def with_blended_concentrations(old: StateT, new: StateT, step: float) -> StateT:
-    """Return the new state, its concentrations stepped from the old in logarithms."""
+    """Return the new state, its concentrations stepped from the old in logarithms.
+
+    Those that are the same stay so, bit by bit.
+    """
     blended = {}
     for name in ("doc_concentration", "corpus_concentration"):
-        low, high = np.log(getattr(old, name)), np.log(getattr(new, name))
-        blended[name] = float(np.exp((1.0 - step) * low + step * high))
+        low, high = getattr(old, name), getattr(new, name)
+        if low != high:
+            log = (1.0 - step) * np.log(low) + step * np.log(high)
+            blended[name] = float(np.exp(log))
     return replace(new, **blended)
 
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from checks.long import along_diagonal
-from skbnp import StickBreakingHDP
+from skbnp import HDP, StickBreakingHDP
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 from skbnp.models.hdp_sticks import BoundMerges
 from skbnp.utils.matching import cosines
@@ -161,6 +161,17 @@ def test_weights_that_vanish_far_down_the_sticks_predict(without_merges):
     assert hdp.topic_weights_.min() == 0.0
     # Better than a guess, log(1 / 12), and near the truth, log(1 / 6).
     assert -1.9 < hdp.score(X) < np.log(1 / 6) + 0.1
+
+
+@pytest.mark.parametrize("cls", [HDP, StickBreakingHDP])
+def test_priors_that_are_not_learned_are_those_given(cls, X):
+    """Bit by bit, by minibatches too."""
+    given = {"doc_concentration": 2.5, "corpus_concentration": 0.7}
+    given["topic_word_prior"] = 0.3
+    fixed = {"learn_priors": False, "learning_method": "online", "batch_size": 20}
+    hdp = cls(max_iter=2, random_state=0, **given, **fixed)
+    quiet_fit(hdp, X).partial_fit(X[:100])
+    assert {name: getattr(hdp, f"{name}_") for name in given} == given
 
 
 # Merges -------------------------------------------------------------------------------
