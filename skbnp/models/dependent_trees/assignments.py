@@ -191,15 +191,8 @@ def _propose_births(
         births.Collected(target, rows, sp.csr_array(X[rows]), memo.taken(rows))
         for target, rows in zip(targets, lists, strict=True)
     ]
-    naturals = Naturals.of(state, model.priors).by_position(tree)
-    given = state, stats, model.priors, naturals
-
-    def propose(one: tuple[births.Collected, np.random.Generator]):
-        return births.propose_birth(*given, one[0], moves, model.least_gain, one[1])
-
-    streams = rng.spawn(len(collected))
-    result = run(propose, list(zip(collected, streams, strict=True)))
-    return sorted(filter(None, result), key=lambda one: -one.gain)
+    given = state, stats, model.priors, collected, moves, model.least_gain
+    return births.propose_births(*given, rng.spawn(len(collected)), run)
 
 
 def _with_births(start: Assigned, proposals: list[births.Proposed]) -> Assigned:

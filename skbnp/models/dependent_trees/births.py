@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.distributions import expansion
+from skbnp.inference.executor import Run
 from skbnp.kernels._births import find_birth
 from skbnp.models.dependent_trees.epoch import EpochMoves
 from skbnp.models.dependent_trees.local import Memo, Naturals, sum_rows
@@ -183,6 +184,27 @@ def propose_birth(
     concerned = np.flatnonzero(np.diff(change.sums.indptr) + (change.masses != 0.0))
     ids, change = tree.ids[concerned], change.taken(concerned)
     return Proposed(target, new, ids, change, collected.rows, assignments, gain)
+
+
+def propose_births(
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    collected: Sequence[Collected],
+    moves: EpochMoves,
+    least_gain: float,
+    streams: Sequence[np.random.Generator],
+    run: Run,
+) -> list[Proposed]:
+    """Propose a birth of each target, whose random stream it has; best first."""
+    naturals = Naturals.of(state, priors).by_position(state.tree)
+    given = state, stats, priors, naturals
+
+    def propose(one: tuple[Collected, np.random.Generator]) -> Proposed | None:
+        return propose_birth(*given, one[0], moves, least_gain, one[1])
+
+    result = run(propose, list(zip(collected, streams, strict=True)))
+    return sorted(filter(None, result), key=lambda one: -one.gain)
 
 
 def join_rows(proposed: Sequence[Proposed]) -> Joined:

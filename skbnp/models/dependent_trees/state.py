@@ -1,8 +1,8 @@
 """State and statistics of an epoch of dependent trees, and the step to the next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -388,58 +388,30 @@ def next_epoch(
 #
 # log C_V(sqrt u) is convex in u: to put E u for u gives a little too much, by at most
 # half of its second derivative times the variance of u. That is of the order of K^2
-# |a_e|^2 / (V (V + K)^3): a tenth of a nat where the three are similar, some nats where
-# K and |a_e| are ten times V, and not a bound.
+# |a_e|^2 / (V (V + K)^3): a tenth of a nat where the three are alike, some nats where K
+# and |a_e| are ten times V, and not a bound.
 
 
 def log_normaliser_gain(squares: Array | float, dimension: int) -> Array:
     """Log C_V(k) - log C_V(0) for squares of k, as kernels compute it."""
-    flat, shape = _flat(squares)
-    result = np.empty_like(flat)
-    kernels.log_constants(flat, result, expansion(dimension))
-    return result.reshape(shape)
+    return _filled(kernels.log_constants, dimension, squares)
 
 
 def bessel_slope(squares: Array | float, dimension: int) -> Array:
     """Return g, A_V(k) / k, for squares of k."""
-    flat, shape = _flat(squares)
-    result = np.empty_like(flat)
-    kernels.bessel_slopes(flat, result, expansion(dimension))
-    return result.reshape(shape)
+    return _filled(kernels.bessel_slopes, dimension, squares)
 
 
 def natural_lengths(
     lengths: Array | float, spreads: Array | float, dimension: int
 ) -> Array:
     """Return |y| with g(y^2 + v) y = e for lengths e < 1 of means and spreads v."""
-    e, v, shape = _broadcast(lengths, spreads)
-    result = np.empty_like(e)
-    kernels.natural_lengths(e, v, result, expansion(dimension))
-    return result.reshape(shape)
+    return _filled(kernels.natural_lengths, dimension, lengths, spreads)
 
 
 def conjugate(lengths: Array | float, spreads: Array | float, dimension: int) -> Array:
     """h*(e; v) = y e - h(y; v) at its maximum over y, less its value at zero."""
-    e, v, shape = _broadcast(lengths, spreads)
-    result = np.empty_like(e)
-    kernels.conjugates(e, v, result, expansion(dimension))
-    return result.reshape(shape)
-
-
-def _flat(values: Array | float) -> tuple[Array, tuple[int, ...]]:
-    """Return values as a flat array, and their shape."""
-    array = np.asarray(values, dtype=np.float64)
-    return np.ascontiguousarray(array).reshape(-1), array.shape
-
-
-def _broadcast(
-    one: Array | float, other: Array | float
-) -> tuple[Array, Array, tuple[int, ...]]:
-    """Broadcast to the shape of the first; return both flat, and the shape."""
-    flat, shape = _flat(one)
-    if np.shape(other) != shape:
-        other = np.broadcast_to(np.asarray(other, dtype=np.float64), shape)
-    return flat, _flat(other)[0], shape
+    return _filled(kernels.conjugates, dimension, lengths, spreads)
 
 
 def row_gains(
@@ -457,10 +429,21 @@ def row_gains(
     `own` the part of the row that n contains already. A row moves the mean of a node
     with children less: only a `share` of n counts.
     """
-    arrays = np.broadcast_arrays(squares, along, own, share, spreads)
-    n, d, part, f, v = (_flat(one)[0] for one in arrays)
-    result, series = np.empty(arrays[0].shape), expansion(dimension)
-    kernels.row_gains(n, d, part, f, v, concentration, result.reshape(-1), series)
+
+    def kernel(*given: Any) -> None:
+        kernels.row_gains(*given[:5], concentration, *given[5:])
+
+    return _filled(kernel, dimension, squares, along, own, share, spreads)
+
+
+def _filled(
+    kernel: Callable[..., None], dimension: int, *given: Array | float
+) -> Array:
+    """Return the array that a kernel fills, given arrays of one shape."""
+    arrays = np.broadcast_arrays(*given)
+    flat = (np.ascontiguousarray(one, np.float64).reshape(-1) for one in arrays)
+    result = np.empty(arrays[0].shape)
+    kernel(*flat, result.reshape(-1), expansion(dimension))
     return result
 
 

@@ -30,7 +30,7 @@ from skbnp.models.dependent_trees.epoch import (
     EpochMoves,
     EpochPosterior,
 )
-from skbnp.models.dependent_trees.local import Memo, Naturals
+from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.merges import (
     LEAST_GAIN,
@@ -60,8 +60,6 @@ from skbnp.utils.typing import Array, Ints
 
 #: Fewest nodes that are tried as targets of births after a pass, of any number.
 LEAST_BIRTHS = 20
-#: Units of targets, whose births are proposed side by side.
-N_UNITS = 64
 
 
 def draw_targets(
@@ -87,32 +85,18 @@ def draw_targets(
 def propose_births(
     learner: EpochLearner, targets: Ints, moves: EpochMoves
 ) -> list[births.Proposed]:
-    """Propose a birth of each target, in tasks by unit; the largest gain first."""
+    """Propose a birth of each target; the largest gain first."""
     posterior, cache = learner.posterior, learner.cache
-    state, stats = posterior.state, posterior.global_stats
-    tree, priors = state.tree, posterior.model.priors
-    seed_entropy, n_steps = posterior.seed_entropy, posterior.n_steps
-    gathered = cache.gather(targets.tolist(), len(tree), n_steps, moves.birth_rows)
-    naturals = Naturals.of(state, priors).by_position(tree)
+    state, stats, n_steps = posterior.state, posterior.global_stats, posterior.n_steps
+    gathered = cache.gather(
+        targets.tolist(), len(state.tree), n_steps, moves.birth_rows
+    )
     is_printed = moves.algorithm == "paper"  # births then need not raise the bound
     least_gain = -np.inf if is_printed else posterior.model.least_gain
-
-    def propose_of(unit: int) -> list[births.Proposed]:
-        """Proposals of the targets of one unit; sent to processes: without learner."""
-        proposals = []
-        for one in gathered:
-            if one.target % N_UNITS == unit:
-                rng = stream(seed_entropy, Purpose.MOVE, n_steps, one.target)
-                proposal = births.propose_birth(
-                    state, stats, priors, naturals, one, moves, least_gain, rng
-                )
-                if proposal is not None:
-                    proposals.append(proposal)
-        return proposals
-
-    parts = cache.run(propose_of, np.unique(targets % N_UNITS).tolist())
-    proposed = [proposal for part in parts for proposal in part]
-    return sorted(proposed, key=lambda proposal: -proposal.gain)
+    named = posterior.seed_entropy, Purpose.MOVE, n_steps
+    streams = [stream(*named, one.target) for one in gathered]
+    given = state, stats, posterior.model.priors, gathered, moves, least_gain, streams
+    return births.propose_births(*given, cache.run)
 
 
 class CachedProducts:
