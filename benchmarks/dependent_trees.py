@@ -38,7 +38,7 @@ from skbnp.distributions import inverse_bessel_ratio, log_normaliser
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.metrics import plug_in_gain
-from skbnp.models.dependent_trees import assignments, attachments
+from skbnp.models.dependent_trees import assignments, structure
 from skbnp.models.dependent_trees.state import log_normaliser_gain
 from skbnp.models.dependent_trees.structure import EpochEdits
 from skbnp.models.dependent_trees.updates import spherical_kmeans
@@ -479,8 +479,8 @@ WITHOUT = {
     "births": {(EpochEdits, "_propose_births"): 0},
     "births at the start": {(assignments, "_propose_births"): []},
     "other parents": {(EpochEdits, "_attach"): None},
-    "reversals": {(attachments, "propose_reversals"): []},
-    "attachments": {(attachments, "propose_attachments"): []},
+    "reversals": {(structure, "propose_reversals"): []},
+    "attachments": {(structure, "propose_attachments"): []},
     "exchanges": {(EpochEdits, "_exchange"): None},
     "reviews": {(EpochEdits, "_review_parents"): None},
     "revivals": {(EpochEdits, "_revive_nodes"): None},

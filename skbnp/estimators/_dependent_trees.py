@@ -35,7 +35,7 @@ from skbnp.models.dependent_trees.memory import (
     RowLocalStep,
     ShardCorpus,
 )
-from skbnp.models.dependent_trees.merges import merged
+from skbnp.models.dependent_trees.moves import merged
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.structure import EpochEdits
 from skbnp.models.dependent_trees.updates import (

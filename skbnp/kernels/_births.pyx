@@ -1,4 +1,4 @@
-"""Births of nodes from rows of others, see `births.py` of dependent trees.
+"""Births of nodes from rows of others, see `moves.py` of dependent trees.
 
 Nodes go by position in the tree with the new one. Vectors stand on the words of the
 rows and on two more dimensions: what else there is of the two that they begin from, the

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from kernels.test_directions import PRIORS, TREE, given_to_twins, random_epoch
 from reference import dependent_trees as reference
-from skbnp.models.dependent_trees.attachments import attachment_gains
+from skbnp.models.dependent_trees.moves import attachment_gains
 from skbnp.models.dependent_trees.state import stick_evidence
 
 #: All nodes but the root, and others that are not below them.

@@ -13,16 +13,16 @@ from reference import dependent_trees as trees
 from reference import tree_births as reference
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
-from skbnp.models.dependent_trees import births
-from skbnp.models.dependent_trees.births import (
+from skbnp.models.dependent_trees import moves
+from skbnp.models.dependent_trees.epoch import EpochMoves
+from skbnp.models.dependent_trees.local import Memo, Naturals, sum_rows
+from skbnp.models.dependent_trees.moves import (
     LEAST_ROWS,
     N_SEEDS,
     SHARE,
     Collected,
     propose_birth,
 )
-from skbnp.models.dependent_trees.epoch import EpochMoves
-from skbnp.models.dependent_trees.local import Memo, Naturals, sum_rows
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, natural_lengths
 from skbnp.models.dependent_trees.updates import natural_of
 
@@ -62,7 +62,7 @@ def epoch_with_rows(seed, dimension, target, n_rows=24, n_best=3):
     nodes = np.array([rng.permutation(others)[:n_best] for _ in range(n_rows)])
     nodes[:, 0] = target
     nodes[weights == 0.0] = -1
-    memo = Memo(nodes.astype(np.int32), weights, weights, np.zeros(n_rows))
+    memo = Memo(nodes.astype(np.int32), weights)
     X = sp.csr_array(X)
     stats = sum_rows(TREE, memo, X)
     local_stats = EpochStats(state.masses, 2.0 * stats.sums, stats.entropies)
@@ -174,5 +174,5 @@ def test_a_topic_is_found_by_one_of_several_seeds(monkeypatch):
     corpus = make_dependent_trees(200, n_epochs=50, past_weight=3.0, random_state=1108)
     X = corpus.data[corpus.epochs == 0]
     assert DependentTrees(random_state=1108).fit(X).n_components_ == 10
-    monkeypatch.setattr(births, "FIRST_SEEDS", 1)
+    monkeypatch.setattr(moves, "FIRST_SEEDS", 1)
     assert DependentTrees(random_state=1108).fit(X).n_components_ == 9

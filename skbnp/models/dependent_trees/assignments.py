@@ -38,8 +38,7 @@ from skbnp.inference.executor import Run
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.shards import Shard, Shards
 from skbnp.kernels import _assignments as kernels
-from skbnp.models.dependent_trees import births, records
-from skbnp.models.dependent_trees.births import row_keys
+from skbnp.models.dependent_trees import records
 from skbnp.models.dependent_trees.epoch import (
     NO_ROWS,
     EpochModel,
@@ -47,6 +46,16 @@ from skbnp.models.dependent_trees.epoch import (
     coordinate_ascent,
 )
 from skbnp.models.dependent_trees.local import Memo, Naturals, NodeTable, update_local
+from skbnp.models.dependent_trees.moves import (
+    LEAST_ROWS,
+    Collected,
+    Proposed,
+    collect,
+    propose_births,
+    renumbered,
+    row_keys,
+    shared_out,
+)
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import natural_of, node_sums
 from skbnp.trees import Tree
@@ -180,25 +189,25 @@ def _propose_births(
     moves: EpochMoves,
     rng: np.random.Generator,
     run: Run,
-) -> list[births.Proposed]:
+) -> list[Proposed]:
     """Propose a new child of each node that has rows; the largest gain first."""
     model, state, stats, tree = start.model, start.state, start.stats, start.state.tree
-    targets = tree.ids[stats.masses > births.LEAST_ROWS + NO_ROWS]
+    targets = tree.ids[stats.masses > LEAST_ROWS + NO_ROWS]
     targets = np.sort(targets).tolist()
-    candidates = births.collect(memo, targets, len(tree), 0, 0, moves.birth_rows)
-    lists = births.shared_out([rows for rows, _ in candidates], X.shape[0])
+    candidates = collect(memo, targets, len(tree), 0, 0, moves.birth_rows)
+    lists = shared_out([rows for rows, _ in candidates], X.shape[0])
     collected = [
-        births.Collected(target, rows, sp.csr_array(X[rows]), memo.taken(rows))
+        Collected(target, rows, sp.csr_array(X[rows]), memo.taken(rows))
         for target, rows in zip(targets, lists, strict=True)
     ]
     given = state, stats, model.priors, collected, moves, model.least_gain
-    return births.propose_births(*given, rng.spawn(len(collected)), run)
+    return propose_births(*given, rng.spawn(len(collected)), run)
 
 
-def _with_births(start: Assigned, proposals: list[births.Proposed]) -> Assigned:
+def _with_births(start: Assigned, proposals: list[Proposed]) -> Assigned:
     """Return the start with the rows of births at the new nodes."""
     tree, nodes = start.state.tree, start.nodes.copy()
-    proposals = births.renumbered(proposals, tree)
+    proposals = renumbered(proposals, tree)
     for one in proposals:
         nodes[one.rows] = one.memo.nodes[:, 0]
     made = [one.record for one in proposals]

@@ -16,10 +16,15 @@ from skbnp.inference.executor import Run
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Round, StatisticsCache, Visit
 from skbnp.inference.shards import Broadcast, Shard, Shards, SumT, Task, first_rows
-from skbnp.models.dependent_trees.births import Collected, Joined, collect, shared_out
 from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent
 from skbnp.models.dependent_trees.local import Memo, NodeTable, sum_rows, update_local
-from skbnp.models.dependent_trees.merges import EntropyLosses
+from skbnp.models.dependent_trees.moves import (
+    Collected,
+    EntropyLosses,
+    Joined,
+    collect,
+    shared_out,
+)
 from skbnp.models.dependent_trees.records import Record, merged_into_of, replay_memo
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.trees import Tree

@@ -388,8 +388,8 @@ def next_epoch(
 #
 # log C_V(sqrt u) is convex in u: to put E u for u gives a little too much, by at most
 # half of its second derivative times the variance of u. That is of the order of K^2
-# |a_e|^2 / (V (V + K)^3): a tenth of a nat where the three are alike, some nats where K
-# and |a_e| are ten times V, and not a bound.
+# |a_e|^2 / (V (V + K)^3): a tenth of a nat where the three are similar, some nats where
+# K and |a_e| are ten times V, and not a bound.
 
 
 def log_normaliser_gain(squares: Array | float, dimension: int) -> Array:

@@ -22,8 +22,6 @@ from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.trials import Rejections, adopt, make_in_halves
-from skbnp.models.dependent_trees import attachments, births, merges
-from skbnp.models.dependent_trees.births import Joined, Proposed, join_rows, renumbered
 from skbnp.models.dependent_trees.epoch import (
     NO_ROWS,
     PAUSE_ROWS,
@@ -32,10 +30,21 @@ from skbnp.models.dependent_trees.epoch import (
 )
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.memory import EpochLearner
-from skbnp.models.dependent_trees.merges import (
-    LEAST_GAIN,
+from skbnp.models.dependent_trees.moves import (
+    LEAST_EXCHANGE,
+    LEAST_ROWS,
+    Joined,
+    Proposed,
+    join_rows,
+    merge_gain,
     past_gains,
+    propose_attachments,
+    propose_births,
     propose_exchanges,
+    propose_merges,
+    propose_reversals,
+    renumbered,
+    stick_gains,
 )
 from skbnp.models.dependent_trees.records import (
     Products,
@@ -71,7 +80,7 @@ def draw_targets(
     """
     rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
     masses, ids = posterior.global_stats.masses, posterior.state.tree.ids
-    able = np.flatnonzero(masses > births.LEAST_ROWS + NO_ROWS)
+    able = np.flatnonzero(masses > LEAST_ROWS + NO_ROWS)
     if len(able) == 0:
         return np.empty(0, dtype=np.intp)
     shares = masses[able] / masses[able].sum()
@@ -82,9 +91,9 @@ def draw_targets(
     return ids[drawn[np.argsort(waits, kind="stable")[:n_tries]]]
 
 
-def propose_births(
+def births_of(
     learner: EpochLearner, targets: Ints, moves: EpochMoves
-) -> list[births.Proposed]:
+) -> list[Proposed]:
     """Propose a birth of each target; the largest gain first."""
     posterior, cache = learner.posterior, learner.cache
     state, stats, n_steps = posterior.state, posterior.global_stats, posterior.n_steps
@@ -96,7 +105,7 @@ def propose_births(
     named = posterior.seed_entropy, Purpose.MOVE, n_steps
     streams = [stream(*named, one.target) for one in gathered]
     given = state, stats, posterior.model.priors, gathered, moves, least_gain, streams
-    return births.propose_births(*given, cache.run)
+    return propose_births(*given, cache.run)
 
 
 class CachedProducts:
@@ -326,7 +335,7 @@ class EpochEdits(trials.Judge):
             state, stats = posterior.state, posterior.global_stats
             if len(state.tree) == 1:
                 return
-            proposals = merges.propose_merges(
+            proposals = propose_merges(
                 state,
                 stats,
                 posterior.model.priors,
@@ -360,7 +369,7 @@ class EpochEdits(trials.Judge):
             return
         products, targets = self._products.of(posterior), np.zeros_like(sources)
         gains = products.exact_merges(sources, targets)
-        gains += merges.stick_gains(state, priors, sources, targets)
+        gains += stick_gains(state, priors, sources, targets)
         order = np.argsort(-gains, kind="stable")[: (gains > -ROOT_SLACK).sum()]
         ids = tree.ids[sources[order]].tolist()
         ids = [one for one in ids if self.rejections.is_over(("root", one), now)]
@@ -372,12 +381,12 @@ class EpochEdits(trials.Judge):
         losses = learner.cache.losses()
         for source in ids:
             both = source, int(tree.ids[0])
-            gain = merges.merge_gain(state, stats, priors, *both)
+            gain = merge_gain(state, stats, priors, *both)
             records = [merge(*both)]
             new, kept = replay(state, stats, priors, records)
             for _ in range(N_TURNS if self.moves.reattach else 0):
                 given = new, kept, priors, Products.of(new, priors, products)
-                more = attachments.propose_attachments(*given, Rejections(), 0)
+                more = propose_attachments(*given, Rejections(), 0)
                 if not more:
                     break
                 new, kept = replay(new, kept, priors, more)
@@ -403,7 +412,7 @@ class EpochEdits(trials.Judge):
             for record in propose_exchanges(state, gains)
         }
         proposals = [one for one in keys if self.rejections.is_over(keys[one], now)]
-        moves = [([one], LEAST_GAIN * len(one.touched)) for one in proposals]
+        moves = [([one], LEAST_EXCHANGE * len(one.touched)) for one in proposals]
         self._keep(learner, moves)
         for record in proposals:
             if record not in self.records:
@@ -430,7 +439,7 @@ class EpochEdits(trials.Judge):
             new = _replayed(posterior, [record])
             gain = direction_bound(*new, model.priors)
             gain -= direction_bound(*now, model.priors)
-            least = LEAST_GAIN * len(record.touched) - allowed_loss
+            least = LEAST_EXCHANGE * len(record.touched) - allowed_loss
             if gain > least and model.bound(*new) > least_bound:
                 self._write(learner, [record], *new)
 
@@ -449,7 +458,7 @@ class EpochEdits(trials.Judge):
         """Reverse edges, or else move nodes below other parents."""
         if not self.moves.reattach or len(learner.posterior.state.tree) == 1:
             return
-        kinds = attachments.propose_reversals, attachments.propose_attachments
+        kinds = propose_reversals, propose_attachments
         for propose in kinds:
             posterior = learner.posterior
             records = propose(
@@ -479,7 +488,7 @@ class EpochEdits(trials.Judge):
             return 0
         now = learner.n_passes
         targets = draw_targets(posterior, n_tries, self.rejections, now)
-        proposed = propose_births(learner, targets, self.moves)
+        proposed = births_of(learner, targets, self.moves)
         n_births = self._apply_births(learner, proposed)
         made = [one.parents[0] for one in self.records if one.kind == "birth"]
         for node in targets.tolist():

@@ -11,14 +11,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from checks.epochs import PRIORS, TREE, pasts_of, unit
 from skbnp.estimators import EpochMoves
 from skbnp.inference.trials import WAIT
-from skbnp.models.dependent_trees import merges, structure
+from skbnp.models.dependent_trees import moves as kinds
+from skbnp.models.dependent_trees import structure
 from skbnp.models.dependent_trees.epoch import (
     LEAST_EVIDENCE,
     EpochModel,
     EpochPosterior,
 )
 from skbnp.models.dependent_trees.local import NodeTable, sum_rows, update_local
-from skbnp.models.dependent_trees.merges import past_gains, propose_exchanges
+from skbnp.models.dependent_trees.moves import past_gains, propose_exchanges
 from skbnp.models.dependent_trees.records import (
     Products,
     attach,
@@ -53,8 +54,8 @@ def value_of(state, stats):
 
 def propose(state, stats, source, target):
     """A merge, with the past that it keeps."""
-    _, past_of = merges._best_merge(state, stats, PRIORS, source, target)
-    return merges.MergeProposal(source, target, past_of, 0.0)
+    _, past_of = kinds._best_merge(state, stats, PRIORS, source, target)
+    return kinds.MergeProposal(source, target, past_of, 0.0)
 
 
 def at_optimum(rng, n_rows=200, dimension=30):
@@ -175,7 +176,7 @@ def test_an_exchange_is_made_or_waits(is_better, seed, monkeypatch):
     edits, learner = structure.EpochEdits(EpochMoves()), learner_of(wrong, stats, 3)
     learner.cache = SimpleNamespace(keep=lambda *given: None)
     if not is_better:
-        monkeypatch.setattr(structure, "LEAST_GAIN", np.inf)
+        monkeypatch.setattr(structure, "LEAST_EXCHANGE", np.inf)
     edits._exchange(learner)
     assert (learner.posterior.state.tree == TREE) == is_better
     assert [one.kind for one in edits.records] == ["exchange"] * is_better
@@ -216,7 +217,7 @@ def test_a_merged_node_keeps_the_better_past(seed):
 
 def test_rows_of_both_are_at_the_node_whose_past_is_kept(seed):
     state, stats, memo, X = at_optimum(np.random.default_rng(seed))
-    records = merges.MergeProposal(2, 6, "source", 0.0).records
+    records = kinds.MergeProposal(2, 6, "source", 0.0).records
     assert merged_into_of(records) == {2: 2, 6: 2}
     new, kept = replay(state, stats, PRIORS, records)
     assert 6 not in new.tree
@@ -308,15 +309,15 @@ def test_ends_of_topics_that_have_rows_need_evidence():
         (old[1], old[0], few, 0.0),
     ):
         given = replace(stats, masses=masses), one, other
-        assert merges._evidence_of_end(state, *given) == needed
-    proposal = merges.MergeProposal(1, 2, "target", 2.0, 3.0)
+        assert kinds._evidence_of_end(state, *given) == needed
+    proposal = kinds.MergeProposal(1, 2, "target", 2.0, 3.0)
     assert proposal.least == 5.0
 
 
 def test_a_topic_that_pauses_does_not_end(seed):
     """Its child merges into it, and would keep its own past."""
     dimension, tree = 30, Tree([0, 1, 2, 3], [0, 1, 2, 1])
-    nothing = merges.EntropyLosses(np.empty((0, 2), dtype=np.int64), np.empty(0))
+    nothing = kinds.EntropyLosses(np.empty((0, 2), dtype=np.int64), np.empty(0))
     ended = []
     for draw in range(20):
         rng = np.random.default_rng(100 * seed + draw)
@@ -347,7 +348,7 @@ def test_a_topic_that_pauses_does_not_end(seed):
         for stays in ([], [1]):
             products = Products.of(state, PRIORS)
             given = state, stats, PRIORS, products, 1, "safe", nothing
-            result = merges.propose_merges(*given, np.array(stays, dtype=np.intp))
+            result = kinds.propose_merges(*given, np.array(stays, dtype=np.intp))
             names = [one.records[-1].parents[1] for one in result]
             ended.append((bool(stays), 1 in names))
     assert (False, True) in ended  # where it may

@@ -24,7 +24,7 @@ from reference import dependent_trees as reference
 from skbnp.distributions import log_normaliser
 from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.local import NodeTable, log_gain, update_local
-from skbnp.models.dependent_trees.merges import merge_gain, merged
+from skbnp.models.dependent_trees.moves import merge_gain, merged
 from skbnp.models.dependent_trees.state import (
     EpochState,
     next_epoch,

@@ -17,15 +17,8 @@ from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import NO_MOVES, BatchSchedule, Part, even_limits
 from skbnp.inference.shards import LocalShards
 from skbnp.inference.trials import WAIT, Rejections
-from skbnp.models.dependent_trees import attachments, merges, structure
-from skbnp.models.dependent_trees.attachments import (
-    N_UPDATES,
-    attachment_gains,
-    propose_attachments,
-    propose_reversals,
-    reverse_gain,
-)
-from skbnp.models.dependent_trees.births import collect, propose_birth
+from skbnp.models.dependent_trees import moves as kinds
+from skbnp.models.dependent_trees import structure
 from skbnp.models.dependent_trees.epoch import (
     EpochModel,
     EpochMoves,
@@ -48,11 +41,18 @@ from skbnp.models.dependent_trees.memory import (
     ShardCorpus,
     remembered,
 )
-from skbnp.models.dependent_trees.merges import (
+from skbnp.models.dependent_trees.moves import (
+    N_UPDATES,
     EntropyLosses,
     MergeGain,
+    attachment_gains,
+    collect,
     merge_units,
+    propose_attachments,
+    propose_birth,
     propose_merges,
+    propose_reversals,
+    reverse_gain,
 )
 from skbnp.models.dependent_trees.records import (
     Products,
@@ -468,7 +468,7 @@ def test_what_gains_nothing_waits_and_nothing_else(propose, judge, seed, monkeyp
             judged.extend(np.column_stack(places).tolist())
             return np.full(np.shape(places[0]), gain)
 
-        monkeypatch.setattr(attachments, judge, worth)
+        monkeypatch.setattr(kinds, judge, worth)
         propose(state, stats, PRIORS, products, rejections, n_passes)
         return list(judged)
 
@@ -487,12 +487,12 @@ def test_nodes_with_a_past_do_not_go_deeper(seed, monkeypatch):
     learner = settled(seed)
     state = learner.posterior.state
     tree, n_nodes = state.tree, len(state.tree)
-    monkeypatch.setattr(attachments, "N_PARENTS", n_nodes)
-    monkeypatch.setattr(attachments, "SLACK", 1e300)
+    monkeypatch.setattr(kinds, "N_PARENTS", n_nodes)
+    monkeypatch.setattr(kinds, "PARENT_SLACK", 1e300)
 
     def pairs(has_past):
         products = replace(Products.of(state, PRIORS), has_past=has_past)
-        nodes, parents = attachments._best_parents(tree, products)
+        nodes, parents = kinds._best_parents(tree, products)
         deeper = tree.depth[parents] > tree.depth[tree.parent[nodes]]
         result = zip(nodes.tolist(), parents.tolist(), deeper.tolist(), strict=True)
         return set(result)
@@ -643,13 +643,13 @@ class KnownGains:
         return self.gains[sources, targets]
 
 
-@pytest.mark.parametrize("n_pairs", [merges.PAIRS_PER_BLOCK, 7])
+@pytest.mark.parametrize("n_pairs", [kinds.PAIRS_PER_BLOCK, 7])
 def test_pairs_that_are_judged_are_those_of_the_reference(seed, n_pairs, monkeypatch):
     """Nodes with a past, infinitely heavy, among others, ties, nodes that stay."""
-    monkeypatch.setattr(merges, "PAIRS_PER_BLOCK", n_pairs)
+    monkeypatch.setattr(kinds, "PAIRS_PER_BLOCK", n_pairs)
     rng = np.random.default_rng(seed)
     differ = np.zeros(3, dtype=bool)
-    least = -merges.MOST_STICKS - merges.MOST_OFF
+    least = -kinds.MOST_STICKS - kinds.MOST_OFF
     for _ in range(30):
         n_nodes = int(rng.integers(2, 30))
         tree = Tree([0], [0])
@@ -660,10 +660,10 @@ def test_pairs_that_are_judged_are_those_of_the_reference(seed, n_pairs, monkeyp
         gains = rng.normal(least, 99.0, (30, 30)).round(-2) + 1.0
         units = rng.integers(2, size=n_nodes)
         nodes = np.flatnonzero(rng.random(n_nodes) < 0.8)
-        pairs = merges._ranked(tree, nodes, units, heavy, KnownGains(gains))
+        pairs = kinds._ranked(tree, nodes, units, heavy, KnownGains(gains))
         result = list(zip(*(places.tolist() for places in pairs), strict=True))
         given = tree.parent.tolist(), nodes.tolist(), units
-        n_targets = merges.N_TARGETS
+        n_targets = kinds.N_TARGETS
         wanted = reference.ranked_merges(*given, heavy, gains, n_targets, least)
         assert result == wanted
         others = (

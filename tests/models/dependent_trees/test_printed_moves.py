@@ -7,6 +7,7 @@ import numpy as np
 from models.dependent_trees.test_moves import learner_of, passes, planted
 from skbnp import DependentTrees
 from skbnp.inference.monitor import discarding
+from skbnp.models.dependent_trees import moves as kinds
 from skbnp.models.dependent_trees import structure
 from skbnp.models.dependent_trees.epoch import EpochMoves
 from skbnp.models.dependent_trees.records import replay
@@ -31,7 +32,7 @@ def end_pass(learner, moves):
 
 def spoil(monkeypatch, nats):
     """Let the bound fall by each birth; return what is proposed."""
-    proposed, propose = [], structure.births.propose_birth
+    proposed, propose = [], kinds.propose_birth
 
     def worse(*given):
         result = propose(*given)
@@ -40,7 +41,7 @@ def spoil(monkeypatch, nats):
             result = replace(result, gain=result.gain - nats)
         return result
 
-    monkeypatch.setattr(structure.births, "propose_birth", worse)
+    monkeypatch.setattr(kinds, "propose_birth", worse)
     return proposed
 
 
@@ -80,7 +81,7 @@ def check_merges(seed, test, monkeypatch):
     The entropy of rows is left out: the bound of statistics takes it for what it was.
     """
     learner, gains = converged_learner(seed, 60), []
-    propose = structure.merges.propose_merges
+    propose = structure.propose_merges
 
     def watched(state, stats, priors, *given):
         result, model = propose(state, stats, priors, *given), learner.posterior.model
@@ -92,7 +93,7 @@ def check_merges(seed, test, monkeypatch):
             gains.append((after - before, one.lost))
         return result
 
-    monkeypatch.setattr(structure.merges, "propose_merges", watched)
+    monkeypatch.setattr(structure, "propose_merges", watched)
     end_pass(learner, replace(PAPER, merge=test, birth=False))
     assert len(gains) > 3
     assert all(gain > -1e-6 and lost == 0.0 for gain, lost in gains)

@@ -1,9 +1,6 @@
-"""Merges of nodes of dependent trees: pairs of a part are ranked, the best judged.
+"""Moves of dependent trees: births, merges, exchanges of pasts, other parents."""
 
-Gain of the bound by merging two nodes of dependent trees, from nodes near them.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
@@ -14,22 +11,253 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.special import xlogy
 
+from skbnp.distributions import expansion
 from skbnp.inference.executor import Run
-from skbnp.inference.trials import without_overlap
+from skbnp.inference.trials import Rejections, without_overlap
+from skbnp.kernels import _attachments as attachment_kernels
 from skbnp.kernels import _sticks as stick_kernels
-from skbnp.models.dependent_trees.epoch import LEAST_EVIDENCE, PAUSE_ROWS
-from skbnp.models.dependent_trees.local import Memo
-from skbnp.models.dependent_trees.records import Products, Record, exchange, merge
+from skbnp.kernels._births import find_birth
+from skbnp.models.dependent_trees.epoch import LEAST_EVIDENCE, PAUSE_ROWS, EpochMoves
+from skbnp.models.dependent_trees.local import Memo, Naturals, sum_rows
+from skbnp.models.dependent_trees.records import (
+    Products,
+    Record,
+    attach,
+    birth,
+    exchange,
+    merge,
+    reverse,
+)
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
     TreePriors,
     direction_bound,
     log_normaliser_gain,
+    stick_evidence,
 )
-from skbnp.models.dependent_trees.updates import update_rows
+from skbnp.models.dependent_trees.updates import (
+    known_to_kernels,
+    natural_of,
+    update_nodes,
+    update_rows,
+)
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Flags, Ints
+
+# Births of nodes of dependent trees from some of the rows of another node.
+#
+# Of the rows of a target those with q(z = target) >= 1 / sqrt(n_nodes) are collected,
+# at most a thousand, by a hash of step, target and number of the row: the choice does
+# not depend on how rows are divided into parts. A new child of the target starts near
+# one row, a seed, and takes the rows that fit; the target is updated, all else is
+# fixed. The best of some seeds is born if the bound rises, in epochs with a past by
+# log 1000. In this bound rows count once: their former statistics are subtracted as
+# they join it. Births as in section 3 of Hu et al. (2015) leave their rows counted
+# twice until the next pass is over, and have no bound until then; theirs start in a
+# direction that may be far from all rows. With `EpochMoves.paper` they are always
+# accepted, as there.
+
+
+#: Seeds: rows that a new node is tried near, one by one. More of them in an epoch
+#: without a past: a topic that is missed there would emerge in a later one.
+N_SEEDS, FIRST_SEEDS = 2, 4
+#: Share of the collected rows that it begins from, the nearest, and the least of them.
+SHARE, LEAST_ROWS = 0.3, 2
+
+#: Rows of births, increasing, and their assignments after these.
+Joined = tuple[Ints, Memo]
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """Rows of a target of a birth, and their present assignments."""
+
+    target: int
+    rows: Ints  # numbers in the epoch, increasing
+    X: sp.csr_array
+    memo: Memo
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A birth, the assignments of its rows after it, and the gain of the bound."""
+
+    target: int
+    new: int
+    ids: Ints  # nodes whose statistics change, the new one included
+    change: EpochStats  # in the order of `ids`
+    rows: Ints
+    memo: Memo
+    gain: float
+
+    @property
+    def record(self) -> Record:
+        """The birth to replay."""
+        return birth(self.target, self.new, self.ids, self.change)
+
+
+def row_keys(step: int, target: int, rows: Ints) -> NDArray[np.uint64]:
+    """Keys of rows: a hash of step, target and row.
+
+    Bits are mixed as by splitmix64, Steele, Lea and Flood (2014).
+    """
+    key = np.zeros(1, dtype=np.uint64)
+    for part in (np.array([step]), np.array([target]), rows):
+        key = key + part.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        key ^= key >> np.uint64(31)
+    return key
+
+
+def collect(
+    memo: Memo,
+    targets: Sequence[int],
+    n_nodes: int,
+    step: int,
+    first_row: int,
+    most: int,
+) -> list[tuple[Ints, NDArray[np.uint64]]]:
+    """Rows of each target in a part, those of the `most` smallest keys, and these keys.
+
+    Targets with too few rows get none. Over several parts, the smallest keys of all are
+    those of the whole.
+    """
+    nodes, weights = memo.nodes.ravel(), memo.weights.ravel()
+    # Slots that have a target, by target and row; a row may have several.
+    slots = np.flatnonzero((weights > 0.0) & np.isin(nodes, targets))
+    slots = slots[np.argsort(nodes[slots], kind="stable")]
+    begins = np.searchsorted(nodes[slots], targets)
+    ends = np.searchsorted(nodes[slots], targets, side="right")
+    # Single precision may keep all of a row a little below one.
+    least = (1.0 / np.sqrt(n_nodes) - 1e-6) * memo.weights.sum(axis=1)
+    drawn = []
+    for target, begin, end in zip(targets, begins, ends, strict=True):
+        own = slots[begin:end]
+        rows, firsts = np.unique(own // memo.nodes.shape[1], return_index=True)
+        shares = np.add.reduceat(weights[own], firsts) if len(own) else weights[:0]
+        rows = rows[shares >= least[rows]] + first_row
+        keys = row_keys(step, target, rows)
+        order = np.argsort(keys, kind="stable")[:most]
+        drawn.append((rows[order], keys[order]))
+    return drawn
+
+
+def shared_out(lists: Sequence[Ints], n_rows: int) -> list[Ints]:
+    """Give each row to the first target that wants it; rows are increasing."""
+    given, is_free = [], np.ones(n_rows, dtype=bool)
+    for rows in lists:
+        given.append(np.sort(rows[is_free[rows]]))
+        is_free[rows] = False
+    return given
+
+
+def propose_birth(
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    naturals: Naturals,
+    collected: Collected,
+    moves: EpochMoves,
+    least_gain: float,
+    rng: np.random.Generator,
+) -> Proposed | None:
+    """Propose a new child of a target, which takes some of its rows.
+
+    None if the bound does not rise by more than `least_gain`, in nats, or if the child
+    has less than one row. The sticks must have followed the masses
+    (`update_sticks`); `naturals` go by position. The child's id is the next one of the
+    tree. Time O(V) for the target and each of its children; O(n_nodes), and of the
+    words of the rows, for each round of each seed.
+    """
+    n_rows, target = len(collected.rows), collected.target
+    if n_rows <= LEAST_ROWS:
+        return None
+    tree, new = state.tree.add(target), state.tree.next_id
+    place = int(tree.positions(new))
+    memo, X = collected.memo, collected.X
+    known = np.where(memo.weights > 0.0, memo.nodes, new)
+    places, weights = np.empty(known.shape, np.intp), np.empty_like(memo.weights)
+    gain = find_birth(
+        X.indptr.astype(np.int32, copy=False),
+        X.indices.astype(np.int32, copy=False),
+        X.data.astype(np.float32, copy=False),
+        tree.positions(known),
+        memo.weights,
+        state.means,
+        natural_of(state, stats, priors, int(tree.parent[place])),
+        naturals.lengths,
+        naturals.mean_lengths,
+        naturals.shares,
+        naturals.spreads,
+        tree.parent,
+        state.masses,
+        state.history,
+        place,
+        state.concentration,
+        state.prior_concentration * priors.parent_weight,
+        priors.stop_concentration,
+        priors.child_concentration,
+        rng.random(N_SEEDS if len(state.places_with_past) else FIRST_SEEDS),
+        max(LEAST_ROWS, int(SHARE * n_rows)),
+        moves.birth_rounds,
+        places,
+        weights,
+        expansion(state.dimension),
+    )
+    if gain <= least_gain:
+        return None
+    nodes = np.where(weights > 0.0, tree.ids[places], -1).astype(np.int32)
+    assignments = replace(memo, nodes=nodes, weights=weights)
+    change = sum_rows(tree, assignments, X).plus(sum_rows(tree, memo, X), -1.0)
+    concerned = np.flatnonzero(np.diff(change.sums.indptr) + (change.masses != 0.0))
+    ids, change = tree.ids[concerned], change.taken(concerned)
+    return Proposed(target, new, ids, change, collected.rows, assignments, gain)
+
+
+def propose_births(
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    collected: Sequence[Collected],
+    moves: EpochMoves,
+    least_gain: float,
+    streams: Sequence[np.random.Generator],
+    run: Run,
+) -> list[Proposed]:
+    """Propose a birth of each target, whose random stream it has; best first."""
+    naturals = Naturals.of(state, priors).by_position(state.tree)
+    given = state, stats, priors, naturals
+
+    def propose(one: tuple[Collected, np.random.Generator]) -> Proposed | None:
+        return propose_birth(*given, one[0], moves, least_gain, one[1])
+
+    result = run(propose, list(zip(collected, streams, strict=True)))
+    return sorted(filter(None, result), key=lambda one: -one.gain)
+
+
+def join_rows(proposed: Sequence[Proposed]) -> Joined:
+    """Return the rows of births, increasing, and their assignments."""
+    rows = np.concatenate([one.rows for one in proposed])
+    order = np.argsort(rows)
+    return rows[order], Memo.joined([one.memo for one in proposed]).taken(order)
+
+
+def renumbered(proposed: Sequence[Proposed], tree: Tree) -> list[Proposed]:
+    """Give new nodes the next ids of a tree, in records and assignments."""
+    result = []
+    for new, one in enumerate(proposed, tree.next_id):
+        ids = np.where(one.ids == one.new, new, one.ids)
+        nodes = np.where(one.memo.nodes == one.new, new, one.memo.nodes)
+        memo = replace(one.memo, nodes=nodes.astype(np.int32))
+        result.append(replace(one, new=new, ids=ids, memo=memo))
+    return result
+
+
+# Merges of nodes of dependent trees: pairs of a part are ranked, the best judged.
+#
+# Gain of the bound by merging two nodes of dependent trees, from nodes near them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +367,7 @@ def stick_gains(
 
 
 #: Nats below zero down to which merges are judged by exact differences.
-SLACK = 20.0
+MERGE_SLACK = 20.0
 #: Nats that sticks do not gain by a merge, and beyond them by which the ranking is
 #: seldom too low.
 MOST_STICKS, MOST_OFF = 200.0, 200.0
@@ -208,7 +436,7 @@ def propose_merges(
     sources, targets = sources[may], targets[may]
     gains = products.exact_merges(sources, targets)
     gains += stick_gains(state, priors, sources, targets)
-    likely = np.flatnonzero(gains > -SLACK)
+    likely = np.flatnonzero(gains > -MERGE_SLACK)
 
     def judge(unit: int) -> list[MergeProposal]:
         judged = []
@@ -405,7 +633,7 @@ def _iterate_pairs(tree: Tree, nodes: Ints) -> Iterator[tuple[Ints, Ints, Ints]]
 
 #: Nats that each node of an exchange gains at least: their directions are updated
 #: with it, and two would change pasts for ever.
-LEAST_GAIN = 1.0
+LEAST_EXCHANGE = 1.0
 #: More nats than anything gains.
 HUGE = 1e12
 
@@ -479,7 +707,7 @@ def _assigned(gains: Array, state: EpochState, worth_of_return: float) -> Ints:
     gains[:n_nodes, n_nodes:] += worth_of_return
     gains[0, new] = -HUGE
     gains[n_nodes:, state.places_with_past] = -HUGE
-    gains += LEAST_GAIN * np.eye(len(gains))
+    gains += LEAST_EXCHANGE * np.eye(len(gains))
     _, names = linear_sum_assignment(gains, maximize=True)
     return np.asarray(names)[:n_nodes]
 
@@ -498,3 +726,229 @@ def _cycles_and_chains(names: Ints) -> list[Ints]:
         if cycle:
             cycles.append(np.array(cycle))
     return cycles
+
+
+# Moves of nodes of dependent trees below other parents, and reversals of edges.
+#
+# Rows stay at their nodes, so that their entropy does not change and the difference
+# of the bound follows from statistics. Births and merges alone leave nodes below
+# where they were born. The term of two adjacent directions is the same whichever is
+# the parent: the terms of the nodes above them alone decide, and a tree whose edge is
+# the wrong way round needs a reversal, as nodes that are moved one by one would have
+# to lose first.
+
+
+#: Nats below zero down to which directions may lose: sticks gain some.
+PARENT_SLACK = 1.0
+#: Parents of a node that are judged, the best of the ranking.
+N_PARENTS = 2
+#: Nodes whose parents are ranked at a time: a row of gains of each is in memory.
+N_NODES = 1024
+#: Nats that a move gains at least, so that rounding moves nothing for ever.
+LEAST_ATTACHMENT = 1e-6
+#: Edges that are judged, the best of the ranking, and updates of both nodes for it.
+N_EDGES, N_UPDATES = 6, 2
+#: By how much less a node may point to what is above its parent than this does.
+COSINE_SLACK = 0.05
+#: Nats that the reversal of an edge gains at least: ends are nearly alike.
+LEAST_REVERSAL = 1.0
+
+
+def attachment_gains(
+    state: EpochState, stats: EpochStats, priors: TreePriors, nodes: Ints, parents: Ints
+) -> Array:
+    """Rise of the bound if nodes go below other parents, by pair, each by itself.
+
+    Nodes are positions, pairs of one node adjacent. Its direction is updated once, at
+    both places. From statistics of the node and its children alone; time O(V) for each
+    pair, and O(n_nodes). The sticks must have followed the masses (`update_sticks`).
+    """
+    n_nodes, gains = len(state.tree), np.empty(len(nodes))
+    attachment_kernels.attachment_gains(
+        nodes,
+        parents,
+        np.stack([state.masses + state.history, state.history]),
+        priors.stop_concentration,
+        priors.child_concentration,
+        np.full(n_nodes, -1.0),
+        np.empty((9, n_nodes)),
+        np.empty((2, state.width)),
+        gains,
+        known_to_kernels(state, stats, priors),
+    )
+    return gains
+
+
+def _evidence_of_sticks(state: EpochState, tree: Tree, priors: TreePriors) -> float:
+    """Log evidence of the sticks of another tree of the same nodes."""
+    at = state.tree.positions(tree.ids)
+    return stick_evidence(tree, state.masses[at], state.history[at], priors)
+
+
+def propose_attachments(
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    products: Products,
+    rejections: Rejections,
+    n_passes: int,
+) -> list[Record]:
+    """Propose moves of nodes to other parents, the largest gain of the bound first.
+
+    No node moves twice, and none goes below one that moves: together they leave a tree.
+    Nodes with a past do not go deeper. Nodes and parents that gain nothing wait in
+    `rejections` for some passes.
+    """
+    tree, least = state.tree, _least_gains(state, LEAST_ATTACHMENT)
+    if len(tree) < 3:
+        return []
+    nodes, parents = _best_parents(tree, products)
+    pairs = zip(tree.ids[nodes].tolist(), tree.ids[parents].tolist(), strict=True)
+    keys = [("attachment", *pair) for pair in pairs]
+    is_tried = [rejections.is_over(key, n_passes) for key in keys]
+    tried, judged = np.flatnonzero(is_tried), []
+    gains = attachment_gains(state, stats, priors, nodes[tried], parents[tried])
+    for at, gain in zip(tried.tolist(), gains.tolist(), strict=True):
+        _, node, parent = keys[at]
+        if gain > least[nodes[at]]:
+            judged.append((-gain, node, parent))
+        else:
+            rejections.add(keys[at], n_passes)
+    return _compatible(tree, [(node, parent) for _, node, parent in sorted(judged)])
+
+
+def _best_parents(tree: Tree, products: Products) -> tuple[Ints, Ints]:
+    """Nodes and promising new parents, pairwise, by position."""
+    nodes, everywhere = np.arange(1, len(tree)), np.arange(len(tree))
+    best = np.empty((len(nodes), N_PARENTS), dtype=np.intp)
+    worth = np.empty(best.shape)
+    for begin in range(0, len(nodes), N_NODES):
+        some = slice(begin, begin + N_NODES)
+        gains = products.attachments(nodes[some], everywhere)
+        rows = np.arange(len(gains))
+        gains[rows, tree.parent[nodes[some]]] = -np.inf
+        gains[_goes_deeper(tree, products, nodes[some])] = -np.inf
+        for row, node in enumerate(nodes[some].tolist()):
+            gains[row, node : node + tree.size[node]] = -np.inf
+        for rank in range(N_PARENTS):
+            proposals = gains.argmax(axis=1)
+            best[some, rank], worth[some, rank] = proposals, gains[rows, proposals]
+            gains[rows, proposals] = -np.inf
+    is_near = worth > -PARENT_SLACK
+    return nodes[np.nonzero(is_near)[0]], best[is_near]
+
+
+def _goes_deeper(tree: Tree, products: Products, nodes: Ints) -> Flags:
+    """Whether a node with a past would be deeper below each candidate parent.
+
+    Given its past, only the change since then says what the parent of a direction is,
+    and that is most similar in the nearest node: trees would become chains.
+    """
+    deeper = tree.depth[None] > tree.depth[tree.parent[nodes]][:, None]
+    return np.asarray(products.has_past[nodes][:, None] & deeper)
+
+
+def _least_gains(state: EpochState, least: float) -> np.ndarray:
+    """Least gains of moves of nodes: more evidence if they have a past."""
+    return np.where(state.past >= 0, LEAST_EVIDENCE, least)
+
+
+def _compatible(tree: Tree, moves: list[tuple[int, int]]) -> list[Record]:
+    """Return attachments on one tree that can be made together, in their order."""
+    moving: set[int] = set()
+    parents: set[int] = set()  # new ones, and all above them
+    chosen = []
+    for node, parent in moves:
+        path = set(tree.path_to(parent).tolist())
+        if node in moving | parents or path & moving:
+            continue
+        moving.add(node)
+        parents |= path
+        old = tree.parent_of(node)
+        assert old is not None  # the root has no other parent
+        chosen.append(attach(node, old, parent))
+    return chosen
+
+
+def reverse_gain(
+    state: EpochState, stats: EpochStats, priors: TreePriors, node: int
+) -> float:
+    """Rise of the bound if a node takes the place of its parent.
+
+    The directions of both are updated several times, at both places.
+    """
+    tree = state.tree
+    place = int(tree.positions(node))
+    parent = int(tree.parent[place])
+    near = np.flatnonzero(np.isin(tree.parent, [parent, place]))
+    near = np.sort(np.append(near, parent))
+    shape = Tree(tree.ids[near], tree.depth[near] - tree.depth[parent])
+    above = state.parents(np.array([parent]))[0]
+    centroid = state.centroid if parent == 0 else np.zeros(state.width)
+    edge = node, int(tree.ids[parent])
+
+    def worth(shape: Tree) -> float:
+        """Bound of an edge's two nodes in a tree of this shape, directions updated."""
+        at = tree.positions(shape.ids)
+        small = state.reordered(shape, at)
+        small = replace(small, above=above, centroid=centroid)
+        few = stats.taken(at)
+        for _ in range(N_UPDATES):
+            small = update_nodes(small, few, priors, np.array(edge))
+        return direction_bound(small, few, priors)
+
+    gain = worth(shape.reverse(*edge)) - worth(shape)
+    gain += _evidence_of_sticks(state, tree.reverse(*edge), priors)
+    return gain - _evidence_of_sticks(state, tree, priors)
+
+
+def propose_reversals(
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    products: Products,
+    rejections: Rejections,
+    n_passes: int,
+) -> list[Record]:
+    """Propose reversals of edges that raise the bound, no two adjacent, best first.
+
+    Edges are ranked by the fit of each end to what is above them; those that gain
+    nothing wait in `rejections` for some passes.
+    """
+    tree, places = state.tree, np.arange(1, len(state.tree))
+    least = _least_gains(state, LEAST_REVERSAL)
+    if len(places) == 0:
+        return []
+    parents = tree.parent[places]
+    lengths = np.maximum(np.sqrt(np.diagonal(products.means)), 1e-300)
+    over = tree.parent[parents]
+    if state.centroid.any():
+        of_root = state.means @ state.centroid
+        along = np.where(parents == 0, of_root[places], products.means[places, over])
+        other = np.where(parents == 0, of_root[0], products.means[parents, over])
+    else:
+        along, other = products.means[places, over], products.means[parents, over]
+    scale = np.where(over >= 0, lengths[over], 1.0)
+    better = (along / lengths[places] - other / lengths[parents]) / scale
+    best = np.argsort(-better, kind="stable")[:N_EDGES]
+    judged = []
+    for at in best[better[best] > -COSINE_SLACK].tolist():
+        node, parent = int(tree.ids[places[at]]), int(tree.ids[parents[at]])
+        key = ("reversal", node, parent)
+        if not rejections.is_over(key, n_passes):
+            continue
+        gain = reverse_gain(state, stats, priors, node)
+        if gain > least[parents[at]]:
+            judged.append((-gain, node, parent))
+        else:
+            rejections.add(key, n_passes)
+
+    def near(judged: tuple[float, int, int]) -> set[int]:
+        """Both nodes, the one above them, and all children of both."""
+        _, node, parent = judged
+        above = tree.path_to(parent).tolist()[-2:]
+        children = map(tree.children_of, (parent, node))
+        return {node, parent, *above, *np.concatenate([*children]).tolist()}
+
+    chosen = without_overlap(sorted(judged), near)
+    return [reverse(node, parent) for _, node, parent in chosen]
