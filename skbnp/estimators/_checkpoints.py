@@ -260,7 +260,7 @@ def _fingerprint_of(estimator: BaseEstimator, rows: Any, start: str) -> dict[str
 class FitAccount(TypedDict):
     """What a file has of a fit that has not ended, beside the estimator so far."""
 
-    learner: dict  # not made again yet: it needs rows
+    learner: dict | None  # as plain data, if it is saved: it needs rows
     last: float  # value of the criterion, and its change
     change: float
     has_ended: bool
@@ -356,8 +356,9 @@ class FitSession:
             has_ended = self.end() or has_converged
 
             def account() -> FitAccount:
+                known = learner.posterior, *around
                 return {
-                    "learner": to_plain(learner, (learner.posterior, *around)),
+                    "learner": to_plain(learner, known) if learner.is_saved else None,
                     "last": self.monitor.last,
                     "change": self.monitor.change,
                     "has_ended": has_ended,

@@ -21,10 +21,12 @@ from skbnp.estimators._cautions import (
     warn_if_many_topics,
     warn_if_unsure,
 )
+from skbnp.estimators._checkpoints import FitAccount
 from skbnp.estimators._known_topics import TopicPriorLike, base_prior, n_given
+from skbnp.estimators._saved import check_type
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference import engine, protocols
-from skbnp.inference.engine import Learner
+from skbnp.inference.engine import Learner, SearchLearner
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
@@ -147,9 +149,15 @@ class Plan:
     is_printed: bool  # whether the bound of minibatches judges them, as in the paper
     warm_up: int  # first passes with mean weights
     final_passes: int  # over everything, after trials
-    has_time_for_trials: bool  # by held-out documents, in a fit
     learns_burstiness: bool
     of_trials: dict[str, Any]  # see `HeldOutTrials`
+
+    def has_time_for_trials(self, n_passes: int) -> bool:
+        """Whether a fit of so many passes has trials by held-out documents."""
+        moves = self.held_out_moves
+        if moves is None:
+            return False
+        return n_passes >= 2 * moves.trial_passes + self.final_passes
 
 
 class HDP(LabelledDocumentsMixin, VariationalTopicModel):
@@ -250,7 +258,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         None after edits.
     n_components_gains_ : dict of int to float
         Held-out gain over one topic, nats per token, of the numbers of topics that
-        trials compared, if topics have a price (`min_gain`); empty after edits.
+        trials compared, if topics have a penalty (`min_gain`); empty after edits.
     groups_ : ndarray of shape (n_groups,)
         Labels of groups, if `fit` had some, in their order. Of several factors a dict
         of these by name, like the next two attributes.
@@ -595,8 +603,6 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             is_printed,
             0 if is_collapsed else self.warm_up,
             final_passes,
-            held_out is not None
-            and self.max_iter >= 2 * held_out.trial_passes + final_passes,
             learns_burstiness,
             {
                 "folds_words": is_collapsed and self.learn_priors == "auto",
@@ -670,7 +676,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         corpus = self._corpus(counts, seed_entropy)
         seen = SeenWords.of(corpus.word_counts())
         train = corpus
-        if self._plan.has_time_for_trials:
+        if self._plan.has_time_for_trials(self.max_iter):
             held_out = self._hold_out(corpus, seed_entropy)
             train = corpus if held_out is None else held_out.train
         return self._start_from(train, seen, model, seed_entropy, n_docs)
@@ -850,7 +856,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             words = self._posterior.global_stats.topic_words
             is_empty = (words.tokens < 1.0) & ~words.is_known
             warn_if_empty_topics(int(is_empty.sum()), self.n_components_)
-        if plan.has_time_for_trials and has_ended:
+        if plan.has_time_for_trials(self.max_iter) and has_ended:
             warn_if_many_topics(self.n_components_, self._posterior.n_seen)
             if self._posterior.is_cross_fitted:
                 numbers, n_docs = self.n_components_range_, self._posterior.n_seen
@@ -858,7 +864,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         moves, n_left = plan.held_out_moves, self.max_iter - self.n_iter_
         if self.tol > 0 and moves is not None and not has_ended:
             is_short = n_left < moves.trial_passes + plan.final_passes
-            if is_short or not plan.has_time_for_trials:
+            if is_short or not plan.has_time_for_trials(self.max_iter):
                 warn_caller(
                     f"max_iter={self.max_iter} leaves no time for further trials: the "
                     "number of topics may not be final. Increase max_iter.",
@@ -904,41 +910,28 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
 
     def _around(self, posterior, counts, executor):
         corpus = self._corpus(counts, posterior.seed_entropy)
-        local_step, held_out = self._local_step(executor), None
-        if self._plan.held_out_moves is not None:
-            held_out = self._hold_out(corpus, posterior.seed_entropy)
-        train = None if held_out is None else held_out.train
-        return (
-            corpus,
-            local_step,
-            held_out,
-            train,
-            partial(self._final_learner, corpus, local_step),
-        )
+        return corpus, self._local_step(executor)
 
-    def _make_learner(self, posterior, around, goes_on):
-        """Return the learner of `fit`, with trials if these are due."""
-        corpus, local_step, held_out, _, finish, *_ = around
-        plan, moves = self._plan, self._plan.held_out_moves
-        if moves is not None and not posterior.trials_ended:
-            if held_out is None:
-                posterior.trials_ended = True  # there is nothing to judge by
-            elif plan.has_time_for_trials:
-                trials = partial(self._held_out_trials, local_step, finish, goes_on)
-                is_fresh = not goes_on and isinstance(self.init, str)
-                splits = self._splits(corpus, posterior) if is_fresh else []
-                if not splits:
-                    return trials(posterior, held_out)
-                n_known = int(posterior.global_stats.topic_words.is_known.sum())
-                return CrossFittedTrials(
-                    posterior,
-                    splits,
-                    trials,
-                    moves,
-                    n_known,
-                    self.min_gain,
-                    compares_fixed=has_few_tokens(corpus.X),
-                )
+    def _make_learner(self, posterior, around, goes_on, n_passes=None):
+        """Return the learner of `fit`, with trials if these are due.
+
+        `n_passes` are left, by default `max_iter`.
+        """
+        corpus, local_step, *_ = around
+        plan, held_out = self._plan, None
+        n_passes = self.max_iter if n_passes is None else n_passes
+        if plan.held_out_moves is not None and not posterior.trials_ended:
+            held_out = self._hold_out(corpus, posterior.seed_entropy)
+            posterior.trials_ended = held_out is None  # there is nothing to judge by
+        if held_out is not None and plan.has_time_for_trials(n_passes):
+            given = corpus, local_step, n_passes, goes_on
+            is_fresh = not goes_on and isinstance(self.init, str)
+            splits = self._splits(corpus, posterior) if is_fresh else []
+            if splits:
+                passes = self._cross_fitted(posterior, splits, *given).passes()
+            else:
+                passes = self._held_out_trials(*given, posterior, held_out).passes()
+            return SearchLearner(posterior, passes)
         warm_up = 0 if goes_on else plan.warm_up
         documents = self._documents(corpus, goes_on)
         learner = self._learner(posterior, corpus, local_step, warm_up, documents)
@@ -946,8 +939,34 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             learner.moves = LearnBurstiness(learner.moves)
         return learner
 
+    def _restored(self, rows, executor, account, before):
+        """Return the learner of a file; trials begin again with the topics so far."""
+        check_type("account", account, FitAccount)
+        if account["has_ended"] or account["learner"] is not None:
+            return super()._restored(rows, executor, account, before)
+        posterior = before._posterior
+        around = self._around(posterior, rows, executor)
+        n_passes = self.max_iter - before.n_iter_
+        return self._make_learner(posterior, around, True, n_passes), around
+
+    def _cross_fitted(
+        self, posterior, splits, corpus, local_step, *given
+    ) -> CrossFittedTrials:
+        """Return trials of which each document judges some."""
+        moves = self._plan.held_out_moves
+        assert moves is not None
+        return CrossFittedTrials(
+            posterior,
+            splits,
+            partial(self._held_out_trials, corpus, local_step, *given),
+            moves,
+            int(posterior.global_stats.topic_words.is_known.sum()),
+            self.min_gain,
+            compares_fixed=has_few_tokens(corpus.X),
+        )
+
     def _held_out_trials(
-        self, local_step, finish, goes_on, posterior, held_out
+        self, corpus, local_step, n_passes, goes_on, posterior, held_out
     ) -> HeldOutTrials:
         """Return the trials of a fit."""
         plan, moves = self._plan, self._plan.held_out_moves
@@ -956,8 +975,8 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             self._trial_learner(posterior, held_out, local_step, goes_on),
             held_out,
             moves,
-            self.max_iter,
-            finish,
+            n_passes,
+            partial(self._final_learner, corpus, local_step),
             n_final_passes=plan.final_passes,
             **plan.of_trials,
         )
@@ -1135,12 +1154,8 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         state, learned = posterior.state, {}
         n_topics = min(n_topics, state.n_components)
         if splits:
-            local_step = self._local_step(executor)
-            finish = partial(self._final_learner, Corpus(some), local_step)
-            trials = partial(self._held_out_trials, local_step, finish, False)
-            every = CrossFittedTrials(
-                posterior, splits, trials, moves, n_known, self.min_gain
-            )
+            given = Corpus(some), self._local_step(executor), self.max_iter, False
+            every = self._cross_fitted(posterior, splits, *given)
             n_topics, best = every.choose_number(monitor)
             learned = {name: getattr(best, name) for name in LEARNED_PRIORS}
         warn_if_first_documents_are_few(n_topics, n_docs, ENOUGH_FIRST)
@@ -1244,13 +1259,13 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         beside = self._with_best_priors(restart.posterior, held_out, executor)
         learns_prior = self._plan.of_trials["folds_words"]
         gain = beside.gain_over_words(held_out, learns_prior)
-        price = self.min_gain * max(gain, 0.0)
+        penalty = self.min_gain * max(gain, 0.0)
         if not restart.is_reduced:
-            restart.reduce(beside, held_out, price)
+            restart.reduce(beside, held_out, penalty)
             return restart
-        beside = beside.reduced_finely(held_out, price)
+        beside = beside.reduced_finely(held_out, penalty)
         present = self._with_best_priors(posterior, held_out, executor)
-        net = beside.gain_over(present, held_out, price, slice(None))
+        net = beside.gain_over(present, held_out, penalty, slice(None))
         is_better = net.mean > max(MARGIN, MARGIN_ERRORS * net.error)
         monitor.report(
             f"restart with {beside.n_topics} topics "

@@ -6,11 +6,11 @@ totals, the schedule the order of parts, and the moves what changes components.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -35,28 +35,50 @@ StatisticsCacheT = TypeVar("StatisticsCacheT", bound=protocols.StatisticsCache)
 
 
 class PassLearner(ABC, Generic[PosteriorT]):
-    """Base of what makes passes: a learner, or trials of several learners."""
+    """Base of what makes passes: a learner, or a search over several learners."""
 
     posterior: PosteriorT
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether learning has ended, even if the bound still changes."""
-        return False
+    #: Whether learning has ended, even if the bound still changes.
+    has_ended: bool = False
+    #: Whether a file can have it; else a fit begins it again from the posterior.
+    is_saved: ClassVar[bool] = True
 
     def check(self, posterior: PosteriorT) -> None:
         """Raise ValueError unless what a file has of this learns a posterior."""
         if self.posterior is not posterior:
             raise ValueError("The saved learner is damaged: of another posterior.")
 
-    @property
-    @abstractmethod
-    def n_updates(self) -> int:
-        """Number of updates made; step sizes decrease with it."""
-
     @abstractmethod
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; return whether to test convergence."""
+
+
+class MadePass(NamedTuple):
+    """Whether a pass was exact, and whether learning has ended with it."""
+
+    is_exact: bool = False
+    has_ended: bool = False
+
+
+ResultT = TypeVar("ResultT")
+#: What makes passes: each `yield` has the last one, and waits for the monitor of the
+#: next.
+Passes = Generator[MadePass, Monitor, ResultT]
+
+
+class SearchLearner(PassLearner[PosteriorT]):
+    """Passes that a function makes, which learn a posterior."""
+
+    is_saved = False
+
+    def __init__(self, posterior: PosteriorT, passes: Passes[None]):
+        self.posterior, self._passes = posterior, passes
+        next(passes)
+
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; return whether to test convergence."""
+        is_exact, self.has_ended = self._passes.send(monitor)
+        return is_exact
 
 
 @dataclass(eq=False, repr=False)

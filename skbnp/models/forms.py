@@ -4,6 +4,7 @@ A tag has the folder of the model and the name of the class, whatever module of 
 folder the class is in. If attributes change their meaning, `archive.FORMAT` is raised.
 """
 
+from dataclasses import fields
 from importlib import import_module
 from typing import Any, get_type_hints
 
@@ -43,10 +44,7 @@ CLASSES = {
     "models.hca.state": "Frame State Stats",
     "models.hdp.births": "EndUnused LearnBurstiness",
     "models.hdp.burstiness": "Burstiness",
-    "models.hdp.cross_fit": "CrossFittedTrials",
     "models.hdp.fold_in": "MeanTopics",
-    "models.hdp.held_out": "Gain HeldOut Prediction",
-    "models.hdp.held_out_trials": "HeldOutTrials Trial",
     "models.hdp.model": "CollapsedHDP CollapsedStats DirectHDP HDPState HDPStats",
     "models.hdp.moves": "PrintedMoves",
     "models.hdp.posterior": (
@@ -86,8 +84,8 @@ register(TreeView, types=VIEW, make=TreeView)
 register(WordTopics, state=WordTopics.__getstate__)
 
 # Local steps are of several classes; `Learner.check` asks whether there is one.
-LEARNER = get_type_hints(Learner) | {"local_step": object}
-LEARNER.pop("is_stream")
+LEARNER = {one.name: get_type_hints(Learner)[one.name] for one in fields(Learner)}
+LEARNER["local_step"] = object
 register(Learner, types=LEARNER)
 register(EpochLearner, types=LEARNER)
 TREE_CORPUS = {"X": object, "size": int | None, "scale": float, "memos": list[DocPaths]}

@@ -28,6 +28,7 @@ from checks.estimators import (
     fresh,
     takes_warm_start,
 )
+from checks.lineages import check_lineage
 from checks.long import along_diagonal, daily
 from checks.states import assert_same, learned
 from skbnp import HDP, DependentTrees, GibbsHDP, KnownTopics
@@ -67,27 +68,54 @@ def test_a_fit_goes_on_to_the_bits_of_the_unbroken_one(estimator, rows, tmp_path
 
 
 MEAN_FIELD = {"variational_family": "mean_field", "warm_up": 1, "max_iter": 20}
+FIXED = MEAN_FIELD | {"split_merge": False, "random_state": 0}
 MOVING = {
-    "trials": HDP(12, random_state=0),
-    "memoized": HDP(12, learning_method="memoized", random_state=0, **MEAN_FIELD),
-    "all splits": HDP(40, random_state=0),
     "no-trials": HDP(40, split_merge=False, max_iter=20, random_state=0),
-    "online": HDP(12, random_state=0, **MEAN_FIELD),
+    "memoized": HDP(12, learning_method="memoized", **FIXED),
+    "online": HDP(12, **FIXED),
     "paper": HDP(12, split_merge=SplitMerge.paper(), random_state=0, **MEAN_FIELD),
 }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", daily(1, MOVING))
-def test_moves_and_trials_go_on(name, tmp_path, request):
-    if name == "all splits":
-        request.getfixturevalue("all_splits")
+def test_moves_go_on(name, tmp_path):
     estimator = MOVING[name]
     X, path = make_bars(150, side=4, random_state=1).data, tmp_path / "fit"
     whole = clone(estimator).fit(X)
     for n_passes in np.linspace(2, whole.n_iter_ - 2, 3).astype(int).tolist():
         break_off(clone(estimator), X, path, n_passes)
         assert_same(learned(whole), learned(skbnp.load(path).fit(X)))
+        path.unlink()
+
+
+TRIED = {
+    "one split": HDP(12, random_state=0),
+    "all splits": HDP(40, random_state=0),
+    "memoized": HDP(12, learning_method="memoized", random_state=0, **MEAN_FIELD),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", daily(1, TRIED))
+def test_trials_begin_again_with_the_topics_so_far(name, tmp_path, request):
+    """Topics that were accepted learn on, in the passes that are left."""
+    if name == "all splits":
+        request.getfixturevalue("all_splits")
+    estimator, path = TRIED[name], tmp_path / "fit"
+    X = make_bars(150, side=4, random_state=1).data
+    whole = clone(estimator).fit(X)
+    for n_passes in np.linspace(2, whole.n_iter_ - 2, 3).astype(int).tolist():
+        break_off(clone(estimator), X, path, n_passes)
+        begun = skbnp.load(path)
+        ids, n_logged = set(begun.component_ids_.tolist()), len(begun.lineage_)
+        loaded = skbnp.load(path).fit(X)
+        assert_same(learned(loaded), learned(skbnp.load(path)))  # the file has it
+        assert loaded.n_iter_ <= estimator.max_iter
+        parents = {n for one in loaded.lineage_[n_logged:] for n in one.parents}
+        assert ids <= parents | set(loaded.component_ids_.tolist())
+        check_lineage(loaded)
+        assert loaded.score(X) > whole.score(X) - 0.05
         path.unlink()
 
 

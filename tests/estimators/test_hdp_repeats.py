@@ -110,10 +110,10 @@ def test_reductions_halve_once_one_was_rejected(monkeypatch):
             rejected.append(trials)
         return answer
 
-    def limited(trials, run, limit=None):
+    def limited(trials, run, limit=None, n_tried=0):
         if trials in rejected:
             limits.append(limit)
-        return propose(trials, run, limit)
+        return propose(trials, run, limit, n_tried)
 
     monkeypatch.setattr(HeldOutTrials, "_is_accepted", judge)
     monkeypatch.setattr(HeldOutTrials, "_reduction", limited)

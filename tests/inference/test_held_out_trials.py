@@ -162,16 +162,16 @@ def test_few_documents_are_predicted_equally_well_from_any_start(corpus):
     assert np.mean(losses) < 0.025
 
 
-def reduce_at_once(trials):
+def no_passes(trials):
     """Leave out that the model goes on after births."""
-    return trials._first_reduction()
+    yield from ()
 
 
 @pytest.mark.parametrize("n_gains", [0, 2])
 def test_the_model_goes_on_while_it_predicts_better(n_gains, bars, monkeypatch):
     """Its steps go on, too; what gains nothing is forgotten."""
     begun = []
-    new_run, gain = HeldOutTrials._new_run, HeldOutTrials._gain
+    new_run, gain = HeldOutTrials._new_trial, HeldOutTrials._gain
 
     def note_run(self, kind, *given):
         run = new_run(self, kind, *given)
@@ -185,7 +185,7 @@ def test_the_model_goes_on_while_it_predicts_better(n_gains, bars, monkeypatch):
         n_tried = sum(kind == "continuation" for kind, _ in begun)
         return Gain(0.01 if n_tried <= n_gains else 0.0, 0.001)
 
-    monkeypatch.setattr(HeldOutTrials, "_new_run", note_run)
+    monkeypatch.setattr(HeldOutTrials, "_new_trial", note_run)
     monkeypatch.setattr(HeldOutTrials, "_gain", say_gain)
     moves = SplitMerge(births=False)
     HDP(30, split_merge=moves, random_state=0).fit(bars.data[:300])
@@ -198,13 +198,13 @@ def test_the_model_goes_on_while_it_predicts_better(n_gains, bars, monkeypatch):
 
 def test_mean_field_models_do_not_go_on(bars, monkeypatch):
     """Their topics have been learned with mean weights, and would not be any more."""
-    kinds, new_run = [], HeldOutTrials._new_run
+    kinds, new_run = [], HeldOutTrials._new_trial
 
     def note_run(self, kind, *given):
         kinds.append(kind)
         return new_run(self, kind, *given)
 
-    monkeypatch.setattr(HeldOutTrials, "_new_run", note_run)
+    monkeypatch.setattr(HeldOutTrials, "_new_trial", note_run)
     hdp = HDP(30, variational_family="mean_field", random_state=0)
     hdp.fit(bars.data[:300])
     assert "reduction" in kinds
@@ -224,13 +224,13 @@ def test_the_topic_prior_is_free_when_births_end(bars, monkeypatch):
     monkeypatch.setattr(held_out, "choose_prior", note_limit)
     judged, gain = [], HeldOutTrials._gain
 
-    def block_hook(self, run, others, n_others):
+    def block_hook(self, run, other):
         start = self.model
         if run.kind == "continuation" and start.kind == "start":
             judged.append(start)
             logs = self.held_out.log_probability(start.result)
-            np.testing.assert_array_equal(others[start.n_passes], logs)
-        return gain(self, run, others, n_others)
+            np.testing.assert_array_equal(other.logs[start.n_passes], logs)
+        return gain(self, run, other)
 
     monkeypatch.setattr(HeldOutTrials, "_gain", block_hook)
     moves = SplitMerge(births=False)
@@ -337,9 +337,9 @@ def topics_of_prior(concentration, rng):
 def test_states_are_judged_under_the_prior_that_they_have(monkeypatch):
     """After each step of the prior, also where its limit is taken away."""
     X = topics_of_prior(1.0, np.random.default_rng(0))
-    judged, decide = [], HeldOutTrials._decide
+    judged, end = [], HeldOutTrials._record_gain
 
-    def block_hook(self, run, monitor):
+    def block_hook(self, run):
         if run.result is not None and run.n_passes == self.length:
             posterior = run.learner.posterior
             result = self.held_out.predict(posterior, run.learner.local_step.executor)
@@ -347,7 +347,7 @@ def test_states_are_judged_under_the_prior_that_they_have(monkeypatch):
                 run.logs[self.length], self.held_out.log_probability(result)
             )
             judged.append((run.kind, posterior.state.topic_word_prior))
-        decide(self, run, monitor)
+        end(self, run)
 
     freed, free = [], HeldOutTrials._judge_anew
 
@@ -364,7 +364,7 @@ def test_states_are_judged_under_the_prior_that_they_have(monkeypatch):
             )
             freed.append(run.kind)
 
-    monkeypatch.setattr(HeldOutTrials, "_decide", block_hook)
+    monkeypatch.setattr(HeldOutTrials, "_record_gain", block_hook)
     monkeypatch.setattr(HeldOutTrials, "_judge_anew", look_again)
     HDP(30, random_state=0).fit(X)
     assert {"start", "continuation"} <= {kind for kind, _ in judged}
@@ -425,13 +425,13 @@ def test_last_steps_of_many_minibatches_are_small(
 
 def test_the_model_goes_on_in_a_copy(bars, monkeypatch):
     """The model itself stays as it is until that is known to gain."""
-    seen, decide = [], HeldOutTrials._decide
+    seen, end = [], HeldOutTrials._record_gain
 
-    def block_hook(self, run, monitor):
+    def block_hook(self, run):
         seen.append((run.kind, self.posterior.global_stats.topic_words.dense()))
-        decide(self, run, monitor)
+        end(self, run)
 
-    monkeypatch.setattr(HeldOutTrials, "_decide", block_hook)
+    monkeypatch.setattr(HeldOutTrials, "_record_gain", block_hook)
     HDP(30, random_state=0).fit(bars.data[:300])
     place = [kind for kind, _ in seen].index("continuation")
     np.testing.assert_array_equal(seen[place - 1][1], seen[place][1])
@@ -452,7 +452,7 @@ def test_documents_that_choose_reductions_do_not_judge_them(part, bars, monkeypa
         return logs
 
     monkeypatch.setattr(HeldOut, "log_probability", flattered)
-    monkeypatch.setattr(HeldOutTrials, "_after_births", reduce_at_once)
+    monkeypatch.setattr(HeldOutTrials, "_learn_on", no_passes)
     monkeypatch.setattr(held_out_trials, "BUDGET", 10.0)
     moves = SplitMerge(births=False)
     hdp = HDP(20, split_merge=moves, min_gain=0, random_state=0).fit(bars.data)
@@ -515,7 +515,7 @@ def merge_two(posterior, result, budget, limit, least):
 def test_reductions_that_do_not_gain_for_certain_wait(gain, bars, monkeypatch):
     """Until everything is learned from, the model keeps the topics that are as good."""
     monkeypatch.setattr(HeldOutTrials, "_gain", lambda *runs: Gain(gain, 1.0))
-    monkeypatch.setattr(HeldOutTrials, "_after_births", reduce_at_once)
+    monkeypatch.setattr(HeldOutTrials, "_learn_on", no_passes)
     monkeypatch.setattr(held_out_moves, "reduce", merge_two)
     monkeypatch.setattr(held_out_trials, "FEW", 0.0)
     moves = SplitMerge(births=False)
@@ -638,17 +638,17 @@ def test_zero_tolerance_makes_all_passes(bars):
 def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
     X = bars.data[:200]
     whole = HDP(3, random_state=0).fit(X)
-    original = held_out_trials.Learner.steps
+    original = held_out_trials.Learner.one_pass
     for failing in range(1, whole.n_iter_, 7):
         calls = []
 
-        def steps(self, monitor, *, calls=calls, failing=failing):
+        def one_pass(self, monitor, *, calls=calls, failing=failing):
             calls.append(None)
             if len(calls) == failing:
                 raise KeyboardInterrupt
             return original(self, monitor)
 
-        monkeypatch.setattr(held_out_trials.Learner, "steps", steps)
+        monkeypatch.setattr(held_out_trials.Learner, "one_pass", one_pass)
         hdp = HDP(3, random_state=0)
         with pytest.raises(KeyboardInterrupt):
             hdp.fit(X)

@@ -47,20 +47,20 @@ def fit_with_runs(X, *given, **settings):
     no repeats before, and what was asked for.
     """
     runs, predicted = [], []
-    decide, predict = HeldOutTrials._decide, HeldOutTrials._predict_by_best
+    judge, predict = HeldOutTrials._is_accepted, HeldOutTrials._predict_by_best
 
-    def spy(trials, run, monitor):
+    def spy(trials, run, gain):
         n_passes = run.n_passes
         runs.append((trials, run.kind, run.n_topics, run.posterior.state, run.logs))
         assert n_passes in run.logs
-        decide(trials, run, monitor)
+        return judge(trials, run, gain)
 
     def spy_predict(trials, run, repeats):
         predicted.append((run.kind, run.posterior.state.burstiness is None, repeats))
         return predict(trials, run, repeats)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(HeldOutTrials, "_decide", spy)
+        patch.setattr(HeldOutTrials, "_is_accepted", spy)
         patch.setattr(HeldOutTrials, "_predict_by_best", spy_predict)
         hdp = HDP(*given, random_state=0, **settings).fit(X)
     return hdp, runs, predicted
@@ -115,21 +115,23 @@ def test_the_number_maximises_the_gain_less_the_penalty(fits_by_share):
 
 def reductions_of(net, n_topics, error=0.01):
     """Best number of topics by reductions where `net` is the gain less the penalty."""
-    start = SimpleNamespace(n_topics=n_topics, n_changes=0)
+    start = SimpleNamespace(n_topics=n_topics, n_changes=0, kind="start")
     trials = object.__new__(HeldOutTrials)
-    vars(trials).update(model=start, origin=start, above=None, finer=[])
-    vars(trials).update(finish=len, is_halving=False, n_rejected=0)
+    trials.model = start
 
     def reduction(run, limit=None):
         n = limit or max(run.n_topics // 5, 1)
-        return SimpleNamespace(n_topics=run.n_topics - n, n_changes=n)
+        return SimpleNamespace(n_topics=run.n_topics - n, n_changes=n, kind="reduction")
 
-    trials._reduction, run = reduction, reduction(start)
-    while run is not None:
-        gain = Gain(net(run.n_topics) - net(trials.model.n_topics), error)
+    def attempt(run, other, is_optional):
+        yield
+        gain = Gain(net(run.n_topics) - net(other.n_topics), error)
         accepted = gain.mean >= 0.0
         trials.model = run if accepted else trials.model
-        run = trials._next_priced_reduction(run, gain, accepted)
+        return accepted, gain
+
+    trials._reduction, trials._try = reduction, attempt
+    assert list(trials._reduce_penalised())
     return trials.model.n_topics
 
 

@@ -17,13 +17,14 @@ likewise: it leaves out the words that a smaller share of its documents has.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.inference.engine import PassLearner
+from skbnp.inference.engine import MadePass, Passes
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
@@ -144,7 +145,7 @@ class Candidate(NamedTuple):
     n_started: int  # topics
     trials: list[HeldOutTrials]
     logs: Array  # (n_docs,) log probabilities of held-out documents
-    cost: Array | float = 0.0  # (n_docs,) price of its topics
+    cost: Array | float = 0.0  # (n_docs,) penalty of its topics
 
     @property
     def numbers(self) -> list[int]:
@@ -158,7 +159,7 @@ class Candidate(NamedTuple):
 
     @property
     def net(self) -> Array:
-        """Log probabilities less the price of the topics, (n_docs,)."""
+        """Log probabilities less the penalty of the topics, (n_docs,)."""
         return self.logs - self.cost
 
     @property
@@ -174,41 +175,31 @@ class Candidate(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class CrossFittedTrials(PassLearner[HDPPosterior]):
+class CrossFittedTrials:
     """Cross-validation of the number of topics, then the trials of the best."""
 
     posterior: HDPPosterior  # at its start
     held_out: list[HeldOut]  # each document is held out in one of these
     #: Makes the trials of a posterior and what is held out.
-    make: Callable[[HDPPosterior, HeldOut], HeldOutTrials] | None
+    make: Callable[[HDPPosterior, HeldOut], HeldOutTrials]
     moves: SplitMerge
     n_carried: int  # topics that are given: each fit begins with these
     min_gain: float = 0.0  # least share of the gain of all topics that one must bring
     _: KW_ONLY
     compares_fixed: bool = True  # whether tokens are few; else trials alone
-    trials: HeldOutTrials | None = None
+    place: int = PRIORS.index(0.03)  # of the last best topic prior
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the final passes over all documents are over."""
-        return self.trials is not None and self.trials.has_ended
-
-    @property
-    def n_updates(self) -> int:
-        """Number of updates made; step sizes decrease with it."""
-        return 0 if self.trials is None else self.trials.n_updates
-
-    def one_pass(self, monitor: Monitor) -> bool:
-        """Choose a number of topics at the first call; make a pass of its trials."""
-        if self.trials is None:
-            choose = self._choose if self.compares_fixed else self._choose_trials
-            trials = choose(monitor)
-            take_over(trials, self.posterior, monitor)
-            self.posterior.is_cross_fitted = True
-            self.trials, self.make, self.held_out = trials, None, []
-        return self.trials.one_pass(monitor)
-
-    place = PRIORS.index(0.03)  # of the last best topic prior
+    def passes(self) -> Passes[None]:
+        """Choose a number of topics before the first pass; make those over all."""
+        monitor = yield MadePass()
+        choose = self._choose if self.compares_fixed else self._choose_trials
+        trials, posterior = choose(monitor), self.posterior
+        take_over(trials, posterior, monitor)
+        posterior.is_cross_fitted, self.held_out = True, []
+        passes = trials.learn_all()
+        next(passes)
+        while True:
+            monitor = yield passes.send(monitor)
 
     # -- candidates -------------------------------------------------------------------
 
@@ -222,7 +213,6 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         self, posterior: HDPPosterior, place: int, n_topics: int, start: int = 0
     ) -> HeldOutTrials:
         """Trials of a split, from topics that start from training documents."""
-        assert self.make is not None
         held_out, n_old = self.held_out[place], self.n_carried
         key = (place, n_topics, start) if start else (place, n_topics)
         rng = stream(posterior.seed_entropy, Purpose.MOVE, *key)
@@ -239,7 +229,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         n_topics, numbers = self.posterior.state.n_components, list[int]()
         trials = self._begin(n_topics)
         for one in trials:
-            run_to_end(one)
+            run_to_end(one.search())
             numbers.append(result_of(one).state.n_components)
             usual = usual_numbers(numbers, len(trials))
             if must_agree and usual and max(usual) > SPREAD * min(usual):
@@ -343,7 +333,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         if self.have_judges or not fixed:
             trials = self._by_trials(must_agree=bool(fixed))
             candidates += [] if trials is None else [trials]
-        candidates, gains = self._priced(fixed, candidates)
+        candidates, gains = self._penalised(fixed, candidates)
         chosen, sure = self._smallest(candidates, candidates[: len(fixed)])
         result = self._end(chosen, sure, candidates, monitor)
         result.gains = list(gains.items())
@@ -355,7 +345,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         The priors are those of the state of one split.
         """
         fixed = self._compare_numbers(monitor)
-        fixed, _ = self._priced(fixed, fixed)
+        fixed, _ = self._penalised(fixed, fixed)
         chosen, _ = self._smallest(fixed, fixed)
         return chosen.n_started, result_of(chosen.trials[chosen.middle]).state
 
@@ -373,20 +363,21 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
                 break
         return fixed
 
-    def _priced(
+    def _penalised(
         self, fixed: list[Candidate], candidates: list[Candidate]
     ) -> tuple[list[Candidate], dict[int, float]]:
-        """Candidates with the price of their topics, and the gains of all."""
+        """Candidates with the penalty of their topics, and the gains of all."""
         gains = self._gains(fixed, candidates)
-        price = self.min_gain * max(gains.values(), default=0.0)
+        penalty = self.min_gain * max(gains.values(), default=0.0)
         return [
-            one._replace(cost=price * one.number * self.n_tokens) for one in candidates
+            one._replace(cost=penalty * one.number * self.n_tokens)
+            for one in candidates
         ], gains
 
     def _smallest(
         self, candidates: list[Candidate], fixed: list[Candidate]
     ) -> tuple[Candidate, Gain | None]:
-        """The fewest topics that predict as well as the best, less their price.
+        """The fewest topics that predict as well as the best, less their penalty.
 
         And their gain over one topic if it is sure.
         """
@@ -405,16 +396,16 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         trials = self._begin(self.posterior.state.n_components)
         for one in trials:
             monitor.remind("trials beside each of the splits")
-            run_to_end(one)
+            run_to_end(one.search())
             if not one.path:  # the passes have ended before the first reduction
                 one.path[result_of(one).state.n_components] = _held_out_logs(one)
         largest = [max((gain for _, gain in one.gains), default=0.0) for one in trials]
-        price = self.min_gain * float(np.mean(largest))
+        penalty = self.min_gain * float(np.mean(largest))
         n_tokens = np.concatenate([one.n_tokens[SECOND_HALF] for one in trials])
 
         def net(number: int) -> Array:
             logs = [at_number(one.path, number)[SECOND_HALF] for one in trials]
-            return np.concatenate(logs) - price * number * n_tokens
+            return np.concatenate(logs) - penalty * number * n_tokens
 
         numbers = [result_of(one).state.n_components for one in trials]
         best = max(numbers, key=lambda number: net(number).sum())
@@ -430,7 +421,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
     def _gains(
         self, fixed: list[Candidate], candidates: list[Candidate]
     ) -> dict[int, float]:
-        """Gain of each number over the fewest topics, if topics have a price."""
+        """Gain of each number over the fewest topics, if topics have a penalty."""
         if not (self.min_gain and fixed):
             return {}
         fewest, n_tokens = fixed[0].logs, self.n_tokens
@@ -483,8 +474,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         if chosen.kind == "fixed":
             result = self._learn_again(chosen, place)
             result.gain = of_all
-            result.end_births()
-            run_to_end(result)
+            run_to_end(result.keep_number())
         result.equivalent = sorted({*equivalent})
         monitor.report(
             f"trials beside {len(chosen.trials)} splits: {chosen.number} "
@@ -550,11 +540,13 @@ def result_of(trials: HeldOutTrials) -> HDPPosterior:
     return (trials.final or trials.model.learner).posterior
 
 
-def run_to_end(trials: HeldOutTrials) -> None:
-    """Make all passes of held-out trials before those over all documents."""
+def run_to_end(passes: Passes[None]) -> None:
+    """Make all passes of a search, beside the model."""
     beside = discarding()
-    while trials.final is None:
-        trials.one_pass(beside)
+    with suppress(StopIteration):
+        next(passes)
+        while True:
+            passes.send(beside)
 
 
 def take_over(trials: HeldOutTrials, posterior: HDPPosterior, monitor: Monitor) -> None:

@@ -4,13 +4,14 @@ Topics are learned from all documents except held-out ones. Candidates with thre
 as many topics learn as long, and replace the model if they predict these better, as
 long as nearly all topics live. Then the model learns on while its prediction improves;
 topics explain tables instead of tokens, if that predicts no worse; topics without which
-prediction is no worse, or which bring less than their price, are merged or end, several
+prediction is no worse, or which bring less than the penalty, are merged or end, several
 at a time. At last a copy learns from all documents, by steps as from a start, with
 topics of held-out documents if many are of one document. The topic prior predicts words
 of held-out documents from others best.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -18,11 +19,7 @@ from typing import Literal
 import numpy as np
 
 from skbnp.components.topics import HIGHEST
-from skbnp.inference.engine import (
-    Learner,
-    PassLearner,
-    RunningAverage,
-)
+from skbnp.inference.engine import Learner, MadePass, Passes, RunningAverage
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus, DocumentLocalStep
@@ -54,7 +51,7 @@ FEWER_ERRORS, FEWER_COST = 1.0, 0.01
 #: Where topics have a smaller share in the probability of tokens, what documents have
 #: shown predicts all that is to come, and tokens cannot tell numbers of topics.
 FEWEST_FIRST_USES = 0.05
-#: Twice as far behind, half as many changes are tried; if topics have a price, these
+#: Twice as far behind, half as many changes are tried; if topics have a penalty, these
 #: are standard errors behind the best, and from there no fewer topics are tried.
 NEAR = 2.0
 #: Standard errors by which a reduction must gain to be the posterior before the end.
@@ -68,16 +65,20 @@ FEW = 0.03
 #: Rejections in a row of a single merge or end, each time of the next cheapest, until
 #: none is tried.
 MOST_REJECTED = 4
-#: Runs that are judged when half of their passes are made, too: births are many, and
+#: Trials that are judged when half of their passes are made, too: births are many, and
 #: often fall behind.
 COMPARED_AT_HALF = ("start", "births", "merge of all")
 #: Reductions that there must be time for after the model has gone on.
 REDUCTIONS = 2
-#: Share of the topics that a reduction merges or ends at least if topics have a price.
+#: Share of the topics that a reduction merges or ends at least if there is a penalty.
 LEAST_REDUCED = 0.2
 #: Share of a pass that the last minibatches of forgetting stand for, at least: where
 #: they are many, steps as from a start would leave hardly any of the corpus.
 REMEMBERED = 1.0 / 3.0
+
+
+class NoPassesLeft(Exception):
+    """A trial could not be completed."""
 
 
 @dataclass(slots=True)
@@ -86,13 +87,11 @@ class Trial:
 
     kind: Kind
     learner: OnlineLearner
-    monitor: Monitor  # of a candidate, whose updates are not the model's
     n_started: int  # topics
     prior_started: float  # of topics
     n_changes: int  # births, or merges and ends
     prior_falls: bool = True  # whether the last step of the topic prior was far down
     n_passes: int = 0
-    gain: float = 0.0  # of an accepted trial, nats per held-out token
     logs: dict[int, Array] = field(default_factory=dict)
     result: Prediction | None = None  # after the last pass, until it is used
     over_words: Gain | None = None  # if recorded
@@ -114,8 +113,8 @@ class Trial:
 
 
 @dataclass(eq=False, repr=False)
-class HeldOutTrials(PassLearner[HDPPosterior]):
-    """Passes with trials judged by held-out documents, then final passes over all.
+class HeldOutTrials:
+    """Trials judged by held-out documents, then final passes over all documents.
 
     Of K topics with the held-out log probability s(K) per token, trials look for the
     largest s(K) - K rho (s* - s(1)), where s* is the largest s so far and rho is
@@ -127,43 +126,30 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     moves: SplitMerge
     passes_left: int  # no trial begins that could not be completed
     #: Makes the learner over everything.
-    finish: Callable[[HeldOut, HDPPosterior, OnlineLearner], PassLearner]
+    finish: Callable[[HeldOut, HDPPosterior, OnlineLearner], Learner]
     _: KW_ONLY
     n_final_passes: int  # over everything, the first half of them beside the model
     folds_words: bool = False  # whether the topic prior is learned
     #: Largest topic prior learned until topics have grown; a larger one ends many.
     prior_limit: float = HIGHEST
     learns_burstiness: bool = False
-    length: int = 0  # passes of a run; 0 for those that `moves` ask for
+    length: int = 0  # passes of a trial; 0 for those that `moves` ask for
     min_gain: float = 0.0  # least share of the gain of all topics that one must bring
     posterior: HDPPosterior = field(init=False)
+    model: Trial = field(init=False)  # accepted last
+    monitor: Monitor = field(default_factory=discarding)  # of the present pass
     n_tokens: Array = field(init=False)  # of each judge
     n_trials: int = 0
-    n_accepted: int = 0
-    final: PassLearner | None = None  # over everything
     is_complete: bool = False  # no trial is left
-    n_final: int = 0  # passes of `final`
-    model: Trial = field(init=False)
-    run: Trial = field(init=False)  # of the model or of a candidate
-    best: dict[int, Array] = field(init=False)  # of the reductions
-    n_best: int = 0  # topics that predicted these
+    final: Learner | None = None  # over everything, once trials have ended
+    knows_repeats: bool = False
     #: Held-out log probabilities by number of topics, from the first reduction on.
     path: dict[int, Array] = field(default_factory=dict)
     #: Numbers of topics, and their gain over one topic with the same repeats of words.
     gains: list[tuple[int, float]] = field(default_factory=list)
-    knows_repeats: bool = False
-    tries_tables: bool = field(init=False)
     equivalent: list[int] = field(default_factory=list)  # numbers that predict as well
     #: Of the model over word frequencies at the end of trials, and its standard error.
     gain: tuple[float, float] | None = None
-    is_halving: bool = False  # whether fewer changes at a time are tried
-    # Of priced reductions: what the present one reduces, what the best one reduced, and
-    # what remains to be tried near that, with numbers of changes.
-    origin: Trial | None = None
-    above: Trial | None = None
-    finer: list[tuple[Trial, int]] = field(default_factory=list)
-    may_reduce: bool = True
-    n_rejected: int = 0  # single reductions since the last accepted one
 
     def __post_init__(self, learner: OnlineLearner) -> None:
         posterior = self.posterior = learner.posterior
@@ -175,9 +161,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         )
         self.length = self.length or self.moves.trial_passes
         self.n_tokens = self.held_out.n_tokens
-        self.tries_tables = self.learns_burstiness
-        self.model = self.run = self._new_run("start", learner)
-        self.best = self.model.logs
+        self.model = self._new_trial("start", learner)
 
     @cached_property
     def folds(self) -> list[priors.WordFold]:
@@ -185,323 +169,378 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         return priors.fold_words(self.held_out) if self.folds_words else []
 
     @property
-    def has_ended(self) -> bool:
-        """Whether final passes are over; False if an exact bound ends the fit."""
-        final, is_level = self.final, self.n_final >= self.n_final_passes
-        has_sums = isinstance(final, Learner) and final.cache.holds_corpus
-        return is_level and not (has_sums and self.posterior.model.has_bound)
-
-    @property
-    def n_updates(self) -> int:
-        """Number of updates made; step sizes decrease with it."""
-        return (self.final or self.model.learner).n_updates
-
-    def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; return whether to test convergence."""
-        self.passes_left -= 1
-        if self.final is not None:
-            return self._final_pass(self.final, monitor)
-        run, length = self.run, self.length
-        run.learner.one_pass(monitor if run is self.model else run.monitor)
-        run.n_passes += 1
-        is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
-        if is_over or (is_half and run.kind in COMPARED_AT_HALF):
-            self._record(run, self._choose_and_predict(run))
-        elif is_half:
-            self._choose_prior(run)
-        if is_half and not is_over:  # topics change in place
-            run.result = None
-            if run.kind == "births":  # may end
-                gain = self._gain(run, self.model.logs, self.model.n_topics)
-                is_over = gain.mean < -gain.error
-        if is_over:
-            self._decide(run, monitor)
-        return False
-
-    def _final_pass(self, learner: PassLearner, monitor: Monitor) -> bool:
-        """Learn from all documents, at first by a copy beside the model."""
-        n_beside = self.n_final_passes // 2
-        is_beside = learner.posterior is not self.posterior
-        is_exact_pass = learner.one_pass(discarding() if is_beside else monitor)
-        self.n_final += 1
-        if is_beside and self.n_final >= n_beside:
-            self._adopt(learner, monitor)
-            self.posterior.trials_ended = self.is_complete
-            self.posterior.equivalent = min(self.equivalent), max(self.equivalent)
-            self.posterior.held_out_gain = self.gain
-            self.posterior.gains = tuple(self.gains)
-        return is_exact_pass and self.n_final > n_beside + 1
-
-    def _record(self, run: Trial, result: Prediction) -> None:
-        """Record a prediction and its log probabilities after the passes made."""
-        run.result = result
-        run.logs[run.n_passes] = self.held_out.log_probability(result)
-
-    def _choose_prior(self, run: Trial) -> None:
-        """Set the topic prior in place to what predicts best, if it is learned."""
-        posterior, executor = run.posterior, run.executor
-        with commit():
-            posterior.global_stats.topic_words.trim()
-        if not self.folds:
-            return
-        if run.kind == "merge of all":  # as words have been judged
-            _, prior = self.held_out.log_probability_of_words(
-                posterior.state.burstiness, posterior, executor, learns_prior=True
-            )
-            posterior.set_state(topic_word_prior=prior)
-        else:
-            has_grown = run.kind in ("continuation", "reduction", "tables")
-            limit = HIGHEST if has_grown else self.prior_limit
-            run.prior_falls = priors.choose_prior(
-                self.folds, posterior, limit, executor
-            )
-
-    def _predict_by_best(self, run: Trial, repeats: bool) -> Prediction:
-        """Set the best concentration and, if `repeats`, burstiness; predict."""
-        return priors.choose_priors(
-            self.held_out, run.posterior, run.executor, repeats=repeats
-        )
-
-    def _choose_and_predict(self, run: Trial) -> Prediction:
-        """Set the best parameters in place, and predict held-out documents."""
-        if run.kind == "start" and run.n_passes < self.length:  # topics form first
-            return self.held_out.predict(run.posterior, run.executor)
-        self._choose_prior(run)
-        # Where topics have a price, one with repeats would replace them at last.
-        may_learn = not self.price or run.posterior.state.burstiness is not None
-        repeats = self.knows_repeats and may_learn
-        return self._predict_by_best(run, repeats)
-
-    @property
-    def price(self) -> float:
+    def penalty(self) -> float:
         """Nats per held-out token that each topic must bring."""
         return self.min_gain * max((gain for _, gain in self.gains), default=0.0)
 
-    def _gain(self, run: Trial, others: dict[int, Array], n_others: int) -> Gain:
-        """Held-out gain over `n_others` topics after as many passes, less the price.
+    # -- the search -------------------------------------------------------------------
 
-        The price is of reductions alone: births that bring less end in these.
+    def passes(self) -> Passes[None]:
+        """Make all passes: of the search, then over all documents."""
+        yield from self.search()
+        yield from self.learn_all()
+
+    def search(self) -> Passes[None]:
+        """Learn; try births, further passes, tables, and reductions, in this order.
+
+        Births begin again from one topic if it predicts as well as all.
         """
-        goes_on = run.kind in ("continuation", "tables")
-        is_less = run.kind in ("reduction", "merge of all")
-        n_passes = max(others) if goes_on else run.n_passes
-        new, old = run.logs[run.n_passes], others[n_passes]
-        judges = SECOND_HALF if run.kind == "reduction" else slice(None)
-        gain = compare(new[judges], old[judges], self.n_tokens[judges])
-        n_more = run.n_topics - n_others if is_less else 0
-        return gain._replace(mean=gain.mean - self.price * n_more)
+        with self._until_no_passes_are_left():
+            yield from self._learn(self.model)
+            births = self._births(self.model)
+            while True:
+                while births is not None:
+                    accepted, _ = yield from self._try(births)
+                    births = self._births(births) if accepted else None
+                yield from self._learn_on()
+                yield from self._explain_tables()
+                before = self.model
+                yield from self._reduce()
+                if self.model.kind == "merge of all" and self.model is not before:
+                    births = self._births(self.model)
+                if births is None:
+                    break
 
-    # -- decisions --------------------------------------------------------------------
-
-    def _decide(self, run: Trial, monitor: Monitor) -> None:
-        """Accept or reject the run that has ended; begin the next trial, if any."""
-        if run.n_passes == self.length:
-            self._record_gain(run)
-        if run.kind == "start":
-            more = self._births(run)
-            self._begin(more or self._after_births())
-            return
-        model, is_less = self.model, run.kind in ("reduction", "merge of all")
-        others = (self.best, self.n_best) if is_less else (model.logs, model.n_topics)
-        gain = self._gain(run, *others)
-        accepted = self._is_accepted(run, gain)
-        what = "tables" if run.kind == "tables" else f"{run.n_topics} topics"
-        monitor.report(
-            f"trial of {what} {'accepted' if accepted else 'rejected'}: "
-            f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
-        )
-        if accepted:
-            is_sure = gain.mean > SURE_ERRORS * gain.error and not self.price
-            if run.kind != "tables" and (run.kind != "reduction" or is_sure):
-                self._adopt(run.learner, monitor)
-            # Otherwise the posterior, which is as good, stays until the end.
-            self.model, self.n_accepted, run.gain = run, self.n_accepted + 1, gain.mean
-        elif run.kind != "reduction" or not self.price:
-            # Its topics are free before others begin; priced reductions go on there.
-            self.run, run.learner, run.result = self.model, self.model.learner, None
-        more = None
-        if run.kind == "reduction":
-            more = self._next_reduction(run, gain, accepted)
-        elif run.kind == "continuation" and accepted:
-            more = self._after_births()
-        elif run.kind in ("continuation", "tables"):
-            more = self._first_reduction()
-        else:  # one topic is as a start with one: the others predicted nothing more
-            if accepted:
-                more = self._births(run)
-            if run.kind == "births":
-                more = more or self._after_births()
-        self._begin(more)
-
-    def _next_reduction(self, run: Trial, gain: Gain, accepted: bool) -> Trial | None:
-        """Return the trial of a further reduction after that of a run, or None."""
-        if gain.mean > 0.0:
-            self.best, self.n_best = run.logs, run.n_topics
-        if accepted or run.n_topics not in self.path:
-            self.path[run.n_topics] = run.logs[run.n_passes]
-        if self.price:
-            return self._next_priced_reduction(run, gain, accepted)
-        self.is_halving |= not accepted
-        self.n_rejected = 0 if accepted else self.n_rejected + (run.n_changes == 1)
-        most = max(run.n_changes // 2, 1) if self.is_halving else None
-        n_next = run.n_changes if most is None else most
-        is_few = n_next < FEW * (run.n_started + run.n_changes)
-        is_over = self.n_rejected >= MOST_REJECTED
-        is_near = self.knows_repeats and gain.mean > -NEAR * self._cost(run, gain)
-        is_near |= self.n_rejected > 0  # another one may be better
-        if (accepted or is_near) and not is_few and not is_over:
-            return self._reduction(self.model, most)
-        return None
-
-    def _next_priced_reduction(
-        self, run: Trial, gain: Gain, accepted: bool
-    ) -> Trial | None:
-        """Return the trial of a further reduction of topics that have a price.
-
-        Down to numbers that are clearly worse than the best one. Then by fewer changes,
-        half as many each time: of what the best one was reduced from while that gains;
-        else of the best one until that gains.
-        """
-        self.n_rejected += not accepted
-        if not self.is_halving:
-            self.above = self.origin if accepted else self.above
-            if gain.mean > -NEAR * gain.error and run.n_topics > 2:
-                self.origin = run
-                return self._reduction(run)
-            self.is_halving, model = True, self.model
-            sides = [(model, int(LEAST_REDUCED * model.n_topics))]
-            if self.above is not None:
-                sides.insert(0, (self.above, model.n_changes))
-            self.finer = [
-                (origin, most >> halved)
-                for origin, most in sides
-                for halved in range(1, most.bit_length())
-            ]
-        elif accepted or self.origin is self.above:
-            goes_on = accepted and self.origin is self.above
-            self.finer = [
-                step for step in self.finer if (step[0] is self.origin) == goes_on
-            ]
-        if not self.finer:
-            return None
-        self.origin, n_changes = self.finer.pop(0)
-        return self._reduction(self.origin, n_changes)
-
-    def _is_accepted(self, run: Trial, gain: Gain) -> bool:
-        """Whether a trial gains enough or, with fewer topics, loses little."""
-        error = MARGIN_ERRORS * gain.error
-        if run.kind == "births":
-            n_twice = np.log2(max(run.n_topics / self.model.n_topics, 1.0))
-            is_better = gain.mean > max(error, GAIN_OF_TWICE * n_twice)
-            return run.n_passes == self.length and bool(is_better)
-        if run.kind == "continuation":
-            return gain.mean > max(error, MARGIN)
-        if run.kind == "tables" and run.n_passes < self.length:
-            return False
-        return gain.mean >= -self._cost(run, gain)
-
-    def _cost(self, run: Trial, gain: Gain) -> float:
-        """Loss, nats per token, that fewer topics may have; none if topics cost."""
-        if self.price and run.kind == "reduction":
-            return 0.0
-        cost = MARGIN_ERRORS * gain.error
-        is_bursty = run.posterior.state.burstiness is not None
-        if is_bursty and run.kind == "reduction":
-            cost = min(FEWER_ERRORS * gain.error, FEWER_COST)
-        return max(cost, MARGIN)
-
-    def _after_births(self) -> Trial | None:
-        """Return a trial that learns on, or reductions if too few passes are left.
-
-        Mean-field topics do not: exact passes would change the kind of step.
-        """
-        run = self.model
-        self._judge_anew(run)
-        n_both = (1 + REDUCTIONS) * self.length + self.n_final_passes
-        is_early = self.passes_left < n_both or self.posterior.model.has_bound
-        logs = run.logs[run.n_passes]
-        if is_early or self.held_out.is_matched_by_words(
-            run.posterior, logs, run.executor, WORDS_LOSS, learns_prior=self.folds_words
-        ):
-            return self._first_reduction()
-        return self._new_run("continuation", run.learner)
-
-    def _judge_anew(self, run: Trial) -> None:
-        """Score a run again as reductions are scored, once births have ended.
-
-        The topic prior is no longer limited, and burstiness is learned. Births must not
-        learn it: one topic with repeats explains as much as a few topics.
-        """
-        posterior = run.posterior
-        is_at_limit = posterior.state.topic_word_prior >= self.prior_limit
-        is_limited = run.kind != "continuation" and is_at_limit
-        learns_prior = bool(self.folds) and (is_limited or run.prior_falls)
-        is_first = self.learns_burstiness and not self.knows_repeats
-        self.knows_repeats = self.learns_burstiness
-        if run.result is None or not (learns_prior or is_first):
-            return
-        for _ in range(MOST_STEPS if learns_prior else 0):
-            if not priors.choose_prior(self.folds, posterior, HIGHEST, run.executor):
-                break
-        result = self._predict_by_best(run, self.knows_repeats)
-        if is_first and self.held_out.first_uses(result) < FEWEST_FIRST_USES:
-            self.learns_burstiness = self.knows_repeats = False
-            posterior.set_state(burstiness=None)
-            result = self.held_out.predict(posterior, run.executor)
-        self._record(run, result)
-        self.gains = []  # those so far are of states without repeats
-        self._record_gain(run)
-
-    def end_births(self) -> None:
-        """Keep the number of topics of the model, without reductions."""
-        model, self.may_reduce = self.model, False
+    def keep_number(self) -> Passes[None]:
+        """Keep the number of topics of the model, and try tables alone."""
+        model = self.model
         self.knows_repeats, model.n_passes = self.learns_burstiness, self.length
         self._record(model, self.held_out.predict(model.posterior, model.executor))
-        self._begin(self._first_reduction())
+        with self._until_no_passes_are_left():
+            yield from self._explain_tables()
 
-    def _first_reduction(self) -> Trial | None:
-        """Return the trial of topics that explain tables, or the first reduction."""
-        model = self.model
-        if self.tries_tables and model.posterior.state.burstiness is not None:
-            self.tries_tables = False
-            trial = self._new_run("tables", model.learner)
-            trial.posterior.set_state(by_tables=True)
-            return trial
-        self.best, self.n_best = model.logs, model.n_topics
-        self.path[model.n_topics] = model.logs[max(model.logs)]
-        self.origin = model
-        return self._reduction(model) if self.may_reduce else None
-
-    def _begin(self, candidate: Trial | None) -> None:
-        """Begin a trial if passes for it are left; else the final passes."""
-        enough = self.passes_left >= self.length + self.n_final_passes
-        if candidate is not None and enough:
-            self.run = candidate
-            return
-        # After a rejected one, another single reduction is optional.
-        self.is_complete = candidate is None or self.n_rejected > 0
+    @contextmanager
+    def _until_no_passes_are_left(self) -> Iterator[None]:
+        """End trials, also those that are broken off; make the learner of all."""
+        try:
+            yield
+            self.is_complete = True
+        except NoPassesLeft:
+            pass
         self.equivalent = self._equivalent_numbers()
-        self.run, self.model.result = self.model, None  # what others held is free
-        self.origin, self.above, self.finer = None, None, []
+        self.model.result = None
         if self.gain is None:
             gain = self.model.over_words or self._gain_over_words(self.model)
             self.gain = gain.mean, gain.error
         last = self.model.learner
         posterior = last.posterior.copy()
         if isinstance(self.held_out.train, Corpus):
-            train, executor = self.held_out.train, self.run.executor
+            train, executor = self.held_out.train, self.model.executor
             join_topics_of_one_document(posterior, train, executor)
         if self.moves.births:
             add_document_births(
-                posterior, self.held_out, MARGIN, self.price, self.run.executor
+                posterior, self.held_out, MARGIN, self.penalty, self.model.executor
             )
         posterior.step_origin = posterior.n_steps  # steps as from a start
         self.final = self.finish(self.held_out, posterior, last)
         last.posterior = self.posterior  # its topics are in the copy
 
+    def learn_all(self) -> Passes[None]:
+        """Learn from all documents, at first by a copy beside the model."""
+        final, n_passes, result = self.final, 0, MadePass()
+        assert final is not None
+        n_beside = self.n_final_passes // 2
+        has_bound = final.cache.holds_corpus and self.posterior.model.has_bound
+        while True:
+            self.monitor = yield result
+            is_beside = final.posterior is not self.posterior
+            is_exact = final.one_pass(discarding() if is_beside else self.monitor)
+            n_passes += 1
+            if is_beside and n_passes >= n_beside:
+                self._adopt(final)
+                self.posterior.trials_ended = self.is_complete
+                self.posterior.equivalent = min(self.equivalent), max(self.equivalent)
+                self.posterior.held_out_gain = self.gain
+                self.posterior.gains = tuple(self.gains)
+            has_ended = n_passes >= self.n_final_passes and not has_bound
+            result = MadePass(is_exact and n_passes > n_beside + 1, has_ended)
+
+    def _learn_on(self) -> Passes[None]:
+        """Learn the model on, in copies, while prediction improves.
+
+        Not mean-field topics: exact passes would change the kind of step. Nor if too
+        few passes are left, or words alone predict as well.
+        """
+        accepted = True
+        while accepted:
+            model = self.model
+            self._judge_anew(model)
+            n_further = (1 + REDUCTIONS) * self.length + self.n_final_passes
+            has_time = self.passes_left >= n_further
+            if self.posterior.model.has_bound or not has_time:
+                return
+            if self._is_matched_by_words(model):
+                return
+            candidate = self._new_trial("continuation", model.learner)
+            accepted, _ = yield from self._try(candidate)
+
+    def _explain_tables(self) -> Passes[None]:
+        """Let topics explain tables in place of tokens if that predicts no worse."""
+        state = self.model.posterior.state
+        if state.burstiness is not None and not state.by_tables:
+            trial = self._new_trial("tables", self.model.learner)
+            trial.posterior.set_state(by_tables=True)
+            yield from self._try(trial)
+
+    def _reduce(self) -> Passes[None]:
+        """Merge and end topics; all of them if one topic predicts as well."""
+        self.path[self.model.n_topics] = self.model.logs[max(self.model.logs)]
+        yield from self._reduce_penalised() if self.penalty else self._reduce_free()
+
+    def _reduce_free(self) -> Passes[None]:
+        """Merge and end topics that prediction does not need.
+
+        As many as are predicted to cost nothing; once that costs too much half as many
+        each time, and at last one by one.
+        """
+        best, is_halving, n_rejected = self.model, False, 0
+        trial = self._reduction(best)
+        while trial is not None:
+            accepted, gain = yield from self._try(trial, best, n_rejected > 0)
+            best = trial if gain.mean > 0.0 else best
+            is_halving |= not accepted
+            n_rejected = 0 if accepted else n_rejected + (trial.n_changes == 1)
+            most = max(trial.n_changes // 2, 1) if is_halving else None
+            n_next = most or trial.n_changes
+            is_few = n_next < FEW * (trial.n_started + trial.n_changes)
+            is_near = self.knows_repeats and gain.mean > -NEAR * self._cost(trial, gain)
+            is_near |= n_rejected > 0  # another one may be better
+            is_over = is_few or n_rejected >= MOST_REJECTED
+            if trial.kind != "reduction" or is_over or not (accepted or is_near):
+                return
+            trial = self._reduction(self.model, most, n_rejected)
+
+    def _reduce_penalised(self) -> Passes[None]:
+        """Merge and end topics that bring less than the penalty.
+
+        Down to numbers that are clearly worse than the best one. Then by fewer changes,
+        half as many each time: of what the best one was reduced from while that gains;
+        else of the best one until that gains.
+        """
+        best = origin = self.model
+        above, is_worse, any_rejected = None, False, False
+        while not is_worse:
+            trial = self._reduction(origin)
+            if trial is None:
+                return
+            accepted, gain = yield from self._try(trial, best, any_rejected)
+            if trial.kind != "reduction":
+                return
+            best, above = (trial, origin) if accepted else (best, above)
+            any_rejected |= not accepted
+            is_worse = gain.mean <= -NEAR * gain.error or trial.n_topics <= 2
+            origin = trial
+        sides = [(best, int(LEAST_REDUCED * best.n_topics))]
+        if above is not None:
+            sides.insert(0, (above, best.n_changes))
+        for origin, most in sides:
+            first = best
+            for half in range(1, most.bit_length()):
+                trial = self._reduction(origin, most >> half)
+                if trial is None:
+                    return
+                accepted, _ = yield from self._try(trial, best, any_rejected)
+                if trial.kind != "reduction":
+                    return
+                best = trial if accepted else best
+                any_rejected |= not accepted
+                if accepted != (origin is above):
+                    break
+            if best is not first:
+                return
+
+    # -- a trial ----------------------------------------------------------------------
+
+    def _learn(self, trial: Trial) -> Passes[None]:
+        """Make the passes of a trial, and predict held-out documents after them.
+
+        Births end at half of them if they are behind.
+        """
+        while trial.n_passes < self.length:
+            self.monitor = yield MadePass()
+            self.passes_left -= 1
+            is_model = trial is self.model
+            trial.learner.one_pass(self.monitor if is_model else discarding())
+            trial.n_passes += 1
+            is_half = trial.n_passes == (self.length + 1) // 2
+            if not is_half or trial.n_passes == self.length:
+                continue
+            if trial.kind not in COMPARED_AT_HALF:
+                self._choose_prior(trial)
+                continue
+            self._record(trial, self._choose_and_predict(trial))
+            trial.result = None  # topics change in place
+            if trial.kind == "births":
+                gain = self._gain(trial, self.model)
+                if gain.mean < -gain.error:
+                    return
+        self._record(trial, self._choose_and_predict(trial))
+        self._record_gain(trial)
+
+    def _try(
+        self, trial: Trial, other: Trial | None = None, is_optional: bool = False
+    ) -> Passes[tuple[bool, Gain]]:
+        """Learn a candidate, which replaces the model if it predicts well enough.
+
+        Than `other`, by default the model. Returns whether it does, and its gain.
+        Raises NoPassesLeft if passes are too few; if the trial `is_optional`, the
+        search is complete.
+        """
+        if self.passes_left < self.length + self.n_final_passes:
+            self.is_complete = is_optional
+            raise NoPassesLeft
+        yield from self._learn(trial)
+        gain = self._gain(trial, other or self.model)
+        accepted = self._is_accepted(trial, gain)
+        what = "tables" if trial.kind == "tables" else f"{trial.n_topics} topics"
+        self.monitor.report(
+            f"trial of {what} {'accepted' if accepted else 'rejected'}: "
+            f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
+        )
+        is_reduction = trial.kind == "reduction"
+        if is_reduction and (accepted or trial.n_topics not in self.path):
+            self.path[trial.n_topics] = trial.logs[trial.n_passes]
+        if accepted:
+            is_sure = gain.mean > SURE_ERRORS * gain.error and not self.penalty
+            if trial.kind != "tables" and (is_sure or not is_reduction):
+                self._adopt(trial.learner)
+            # Otherwise the posterior, which is as good, stays until the end.
+            self.model = trial
+        return accepted, gain
+
+    def _record(self, trial: Trial, result: Prediction) -> None:
+        """Record a prediction and its log probabilities after the passes made."""
+        trial.result = result
+        trial.logs[trial.n_passes] = self.held_out.log_probability(result)
+
+    def _choose_prior(self, trial: Trial) -> None:
+        """Set the topic prior in place to what predicts best, if it is learned."""
+        posterior, executor = trial.posterior, trial.executor
+        with commit():
+            posterior.global_stats.topic_words.trim()
+        if not self.folds:
+            return
+        if trial.kind == "merge of all":  # as words have been judged
+            _, prior = self.held_out.log_probability_of_words(
+                posterior.state.burstiness, posterior, executor, learns_prior=True
+            )
+            posterior.set_state(topic_word_prior=prior)
+        else:
+            has_grown = trial.kind in ("continuation", "reduction", "tables")
+            limit = HIGHEST if has_grown else self.prior_limit
+            trial.prior_falls = priors.choose_prior(
+                self.folds, posterior, limit, executor
+            )
+
+    def _predict_by_best(self, trial: Trial, repeats: bool) -> Prediction:
+        """Set the best concentration and, if `repeats`, burstiness; predict."""
+        return priors.choose_priors(
+            self.held_out, trial.posterior, trial.executor, repeats=repeats
+        )
+
+    def _choose_and_predict(self, trial: Trial) -> Prediction:
+        """Set the best parameters in place, and predict held-out documents."""
+        if trial.kind == "start" and trial.n_passes < self.length:  # topics form first
+            return self.held_out.predict(trial.posterior, trial.executor)
+        self._choose_prior(trial)
+        # Where topics have a penalty, one with repeats would replace them at last.
+        may_learn = not self.penalty or trial.posterior.state.burstiness is not None
+        repeats = self.knows_repeats and may_learn
+        return self._predict_by_best(trial, repeats)
+
+    def _gain(self, trial: Trial, other: Trial) -> Gain:
+        """Held-out gain over another trial after as many passes, less the penalty.
+
+        The penalty is of reductions alone: births that bring less end in these.
+        """
+        goes_on = trial.kind in ("continuation", "tables")
+        is_less = trial.kind in ("reduction", "merge of all")
+        n_passes = max(other.logs) if goes_on else trial.n_passes
+        new, old = trial.logs[trial.n_passes], other.logs[n_passes]
+        judges = SECOND_HALF if trial.kind == "reduction" else slice(None)
+        gain = compare(new[judges], old[judges], self.n_tokens[judges])
+        n_more = trial.n_topics - other.n_topics if is_less else 0
+        return gain._replace(mean=gain.mean - self.penalty * n_more)
+
+    def _is_accepted(self, trial: Trial, gain: Gain) -> bool:
+        """Whether a trial gains enough or, with fewer topics, loses little."""
+        error = MARGIN_ERRORS * gain.error
+        if trial.kind == "births":
+            n_twice = np.log2(max(trial.n_topics / self.model.n_topics, 1.0))
+            is_better = gain.mean > max(error, GAIN_OF_TWICE * n_twice)
+            return trial.n_passes == self.length and bool(is_better)
+        if trial.kind == "continuation":
+            return gain.mean > max(error, MARGIN)
+        if trial.kind == "tables" and trial.n_passes < self.length:
+            return False
+        return gain.mean >= -self._cost(trial, gain)
+
+    def _cost(self, trial: Trial, gain: Gain) -> float:
+        """Loss, nats per token, that fewer topics may have; none if topics cost."""
+        if self.penalty and trial.kind == "reduction":
+            return 0.0
+        cost = MARGIN_ERRORS * gain.error
+        is_bursty = trial.posterior.state.burstiness is not None
+        if is_bursty and trial.kind == "reduction":
+            cost = min(FEWER_ERRORS * gain.error, FEWER_COST)
+        return max(cost, MARGIN)
+
+    def _judge_anew(self, trial: Trial) -> None:
+        """Score a trial again as reductions are scored, once births have ended.
+
+        The topic prior is no longer limited, and burstiness is learned. Births must not
+        learn it: one topic with repeats explains as much as a few topics.
+        """
+        posterior = trial.posterior
+        is_at_limit = posterior.state.topic_word_prior >= self.prior_limit
+        is_limited = trial.kind != "continuation" and is_at_limit
+        learns_prior = bool(self.folds) and (is_limited or trial.prior_falls)
+        is_first = self.learns_burstiness and not self.knows_repeats
+        self.knows_repeats = self.learns_burstiness
+        if trial.result is None or not (learns_prior or is_first):
+            return
+        for _ in range(MOST_STEPS if learns_prior else 0):
+            if not priors.choose_prior(self.folds, posterior, HIGHEST, trial.executor):
+                break
+        result = self._predict_by_best(trial, self.knows_repeats)
+        if is_first and self.held_out.first_uses(result) < FEWEST_FIRST_USES:
+            self.learns_burstiness = self.knows_repeats = False
+            posterior.set_state(burstiness=None)
+            result = self.held_out.predict(posterior, trial.executor)
+        self._record(trial, result)
+        self.gains = []  # those so far are of states without repeats
+        self._record_gain(trial)
+
+    def _record_gain(self, trial: Trial) -> None:
+        """Record what the topics of a trial gain over one, if topics have a penalty."""
+        if self.min_gain:
+            trial.over_words = self._gain_over_words(trial)
+            self.gains.append((trial.n_topics, trial.over_words.mean))
+
+    def _is_matched_by_words(self, trial: Trial) -> bool:
+        """Whether one topic of all words predicts about as well as those of a trial."""
+        return self.held_out.is_matched_by_words(
+            trial.posterior,
+            trial.logs[trial.n_passes],
+            trial.executor,
+            WORDS_LOSS,
+            learns_prior=self.folds_words,
+        )
+
+    def _gain_over_words(self, trial: Trial) -> Gain:
+        """Gain of a trial over one topic with the same repeats of words."""
+        posterior, logs = trial.posterior, trial.logs[trial.n_passes]
+        words, _ = self.held_out.log_probability_of_words(
+            posterior.state.burstiness,
+            posterior,
+            trial.executor,
+            learns_prior=self.folds_words,
+        )
+        return compare(logs, words, self.n_tokens)
+
     def _equivalent_numbers(self) -> list[int]:
         """Numbers of topics, of those that reductions compared, as good as the best."""
-        n_tokens, size = self.n_tokens[SECOND_HALF], self.price
+        n_tokens, size = self.n_tokens[SECOND_HALF], self.penalty
         nets = {
             n: logs[SECOND_HALF] - size * n * n_tokens for n, logs in self.path.items()
         }
@@ -510,79 +549,61 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             return [self.model.n_topics]
         return equivalent_numbers(nets, best, n_tokens)
 
-    def _record_gain(self, run: Trial) -> None:
-        """Record what the topics of a run gain over one, if topics have a price."""
-        if self.min_gain:
-            run.over_words = self._gain_over_words(run)
-            self.gains.append((run.n_topics, run.over_words.mean))
-
-    def _gain_over_words(self, run: Trial) -> Gain:
-        """Gain of a run over one topic with the same repeats of words."""
-        posterior, logs = run.posterior, run.logs[run.n_passes]
-        words, _ = self.held_out.log_probability_of_words(
-            posterior.state.burstiness,
-            posterior,
-            run.executor,
-            learns_prior=self.folds_words,
-        )
-        return compare(logs, words, self.n_tokens)
-
-    def _adopt(self, learner: PassLearner, monitor: Monitor) -> None:
+    def _adopt(self, learner: Learner) -> None:
         """Replace the model's globals by those of a learner, which then learns them."""
         posterior = self.posterior
         with commit():
-            posterior.adopt(learner.posterior, monitor)
+            posterior.adopt(learner.posterior, self.monitor)
             posterior.step_origin = posterior.n_steps - learner.n_updates
         learner.posterior = posterior
 
     # -- proposals --------------------------------------------------------------------
 
-    def _births(self, run: Trial) -> Trial | None:
+    def _births(self, trial: Trial) -> Trial | None:
         """Return a trial with three times as many topics, unless many have died."""
         now, train = self.posterior, self.held_out.train
-        most, started = train.n_docs, (run.n_started, run.prior_started)
-        n_births = held_out_moves.number_of_births(run.posterior, most, *started)
-        may_add = self.moves.births and run.posterior.state.burstiness is None
+        most, started = train.n_docs, (trial.n_started, trial.prior_started)
+        n_births = held_out_moves.number_of_births(trial.posterior, most, *started)
+        may_add = self.moves.births and trial.posterior.state.burstiness is None
         may_add &= n_births * self.min_gain < 1.0  # or they cost more than all gain
         if n_births < 1 or not may_add:
             return None
         rng = stream(now.seed_entropy, Purpose.MOVE, now.n_steps, self.n_trials)
         posterior = held_out_moves.propose_births(now, train, n_births, rng)
-        return self._new_run("births", run.learner, posterior, n_births, True)
+        return self._new_trial("births", trial.learner, posterior, n_births, True)
 
-    def _reduction(self, run: Trial, limit: int | None = None) -> Trial | None:
+    def _reduction(
+        self, trial: Trial, limit: int | None = None, n_tried: int = 0
+    ) -> Trial | None:
         """Return a trial without topics that prediction does not need, or None.
 
         With one topic, if word frequencies predict as well as all topics. After a
-        rejected reduction, `limit` is the largest number of changes.
+        rejected reduction, `limit` is the largest number of changes. Of the cheapest,
+        the first `n_tried` are left out.
         """
-        proposal, run.result = run.result, None
+        proposal, trial.result = trial.result, None
         if proposal is None and limit is not None:
-            proposal = self.held_out.predict(run.posterior, run.executor)
-        if proposal is None or run.n_topics < 2:
+            proposal = self.held_out.predict(trial.posterior, trial.executor)
+        if proposal is None or trial.n_topics < 2:
             return None
         kind: Kind = "reduction"
-        posterior, logs = run.posterior.copy(), run.logs[run.n_passes]
-        if self.held_out.is_matched_by_words(
-            run.posterior, logs, run.executor, WORDS_LOSS, learns_prior=self.folds_words
-        ):
+        posterior = trial.posterior.copy()
+        if self._is_matched_by_words(trial):
             kind, n_changes = "merge of all", held_out_moves.merge_all(posterior)
         else:
             choosers = self.held_out.half(0, proposal)
             del proposal
-            cheapest = held_out_moves.reductions(posterior, *choosers)
-            if not self.price:
-                cheapest = cheapest[self.n_rejected :]  # the others were tried
+            cheapest = held_out_moves.reductions(posterior, *choosers)[n_tried:]
             del choosers
-            least = max(int(LEAST_REDUCED * run.n_topics), 1) if self.price else 1
+            least = max(int(LEAST_REDUCED * trial.n_topics), 1) if self.penalty else 1
             n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit, least)
         if n_changes == 0:
             return None
         # A model that has gone on keeps its step sizes.
-        is_young = run.learner.n_passes <= self.length
-        return self._new_run(kind, run.learner, posterior, n_changes, is_young)
+        is_young = trial.learner.n_passes <= self.length
+        return self._new_trial(kind, trial.learner, posterior, n_changes, is_young)
 
-    def _new_run(
+    def _new_trial(
         self,
         kind: Kind,
         learner: OnlineLearner,
@@ -598,7 +619,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             learner = learner.fork(new, RunningAverage(kept), restarts=restarts)
         self.n_trials, state = self.n_trials + 1, learner.posterior.state
         size, eta = state.n_components, state.topic_word_prior
-        return Trial(kind, learner, discarding(), size, eta, n_changes)
+        return Trial(kind, learner, size, eta, n_changes)
 
 
 def equivalent_numbers(nets: dict[int, Array], best: int, n_tokens: Array) -> list[int]:
