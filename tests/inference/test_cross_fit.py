@@ -219,19 +219,22 @@ def test_splits_that_cannot_agree_end_trials(monkeypatch):
     monkeypatch.setattr(
         cross_fit,
         "result_of",
-        lambda n: SimpleNamespace(state=SimpleNamespace(n_components=n)),
+        lambda one: SimpleNamespace(state=SimpleNamespace(n_components=one.n)),
     )
     trials = object.__new__(CrossFittedTrials)
     state = SimpleNamespace(n_components=300)
     trials.posterior = SimpleNamespace(state=state)
-    trials._begin = lambda _: numbers
+    trials._begin = lambda _: [
+        SimpleNamespace(n=n, search=lambda n=n: n) for n in numbers
+    ]
     trials._choose_priors = len
     assert trials._by_trials(must_agree=True) is None
     assert n_run == numbers[:5]
     assert usual_numbers(numbers, 10) == [4, 4, 4, 4, 4, 4, 5, 9]
-    assert trials._by_trials(must_agree=False).trials == numbers
-    numbers[1] = 8
-    assert trials._by_trials(must_agree=True).trials == numbers
+    for must_agree in (False, True):
+        one = trials._by_trials(must_agree=must_agree)
+        assert [trial.n for trial in one.trials] == numbers
+        numbers[1] = 8
 
 
 def test_one_topic_is_judged_under_its_own_prior(seed):

@@ -660,14 +660,13 @@ def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
 
 
 def test_messages_tell_of_trials(bars, capsys, monkeypatch):
-    """And numbers of topics that predict equally well are those of the trials."""
-    noted, note = [], HeldOutTrials._record_equivalent
+    noted, is_accepted = [], HeldOutTrials._is_accepted
 
-    def note_and_keep(trials, run, gain, accepted):
-        noted.append((run.n_topics, accepted))
-        note(trials, run, gain, accepted)
+    def note(trials, run, gain):
+        noted.append((run.n_topics, is_accepted(trials, run, gain)))
+        return noted[-1][1]
 
-    monkeypatch.setattr(HeldOutTrials, "_record_equivalent", note_and_keep)
+    monkeypatch.setattr(HeldOutTrials, "_is_accepted", note)
     HDP(3, random_state=0, verbose=1).fit(bars.data[:200])
     trials = re.findall(
         r"trial of (\d+) topics (accepted|rejected)", capsys.readouterr().out
