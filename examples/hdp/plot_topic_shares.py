@@ -44,8 +44,8 @@ print(shares.differences().to_text(n_components=5))
 # Does the share grow with the length of a docstring, the package being equal? Several
 # covariates are a frame, whose texts become an indicator of each value but the first.
 # Coefficients of a fractional logit are log odds ratios: these are of packages, and of
-# a docstring ten times as long. The design of a formula is a frame, too, as
-# ``formulaic.model_matrix("~ package * log_length", frame)`` makes it.
+# a docstring ten times as long. With formulaic installed, columns are combined by
+# ``formula="package * log_length"``.
 lengths = np.asarray(model[:-1].transform(texts).sum(axis=1)).ravel()
 covariates = pd.DataFrame(
     {"package": packages, "log10 length": np.log10(np.maximum(lengths, 1.0))}

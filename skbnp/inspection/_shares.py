@@ -34,7 +34,7 @@ from skbnp.models.hdp.fold_in import MixturePredictor, mix
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import evenly_spaced, largest, members, row_parts, rows_of
 from skbnp.utils.labels import RowLabels, check_labels
-from skbnp.utils.lazy import import_pandas
+from skbnp.utils.lazy import import_optional, import_pandas
 from skbnp.utils.matching import best_disjoint, cosines
 from skbnp.utils.typing import Array, DataFrame, Flags, Ints
 from skbnp.utils.validation import (
@@ -313,6 +313,7 @@ MEASURES = {
     "log": ("log share", "log ratio", "log ratio of shares"),
 }
 SHARES: dict[str, list] = {
+    "formula": [str, None],
     "per": [StrOptions({"document", "token"})],
     "link": [StrOptions(set(MEASURES))],
     "confidence": [CONFIDENCE],
@@ -610,6 +611,7 @@ def topic_shares(
     by: Any,
     feature_names: ArrayLike | None = None,
     *,
+    formula: str | None = None,
     per: str = "document",
     link: str = "identity",
     sample_weight: ArrayLike | None = None,
@@ -634,10 +636,12 @@ def topic_shares(
         ordered Categorical has the order of its categories. Several columns are the
         covariates of a regression, an intercept is added: numbers as they are, dates
         in years, and of other labels an indicator of each but the first. A product of
-        two columns is an interaction. The design of a formula is a frame, too:
-        ``formulaic.model_matrix("~ arm * year", frame)``, or `patsy.dmatrix`.
+        two columns is an interaction.
     feature_names : array-like of str of shape (n_features,), default=None
         As in :func:`top_terms`.
+    formula : str, default=None
+        Formula of covariates, such as "arm * year", of the columns of `by`; needs the
+        package formulaic. The design of `patsy.dmatrix` is a frame for `by`.
     per : {"document", "token"}, default="document"
         Whether each document or each token counts as one.
     link : {"identity", "logit", "log"}, default="identity"
@@ -672,6 +676,8 @@ def topic_shares(
 
     Raises
     ------
+    ImportError
+        If there is a `formula`, and formulaic is not installed.
     NotFittedError
         If the model is not fitted.
     TypeError
@@ -739,6 +745,10 @@ def topic_shares(
     model, rows = read.fitted_model(estimator), read.model_rows(estimator, X)
     terms = relevant_terms(estimator, feature_names, 5)
     n_rows = read.n_rows_of(rows)
+    if formula is not None:
+        need = "formula needs formulaic"
+        formulaic = import_optional("formulaic", need, "formulaic")
+        by = formulaic.model_matrix(formula, by, na_action="raise")
     asked = _asked(by, n_rows)
     weights = _weights(sample_weight, n_rows)
     units = np.arange(n_rows)

@@ -1,6 +1,8 @@
 """Shares by group or time have the means of groups, and intervals with the truth."""
 
+import sys
 import warnings
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -459,6 +461,25 @@ def test_formulas_come_as_designs(by_region):
     assert_allclose(found.mean[-2:].sum(axis=0), of_west.slope, atol=0.01)
     with pytest.raises(ValueError, match="do not determine each other"):
         topic_shares(model, X, {"a": time, "b": 2 * time})
+
+
+def test_formulas_are_of_formulaic_if_that_is_installed(by_region, monkeypatch):
+    model, X, regions = by_region
+    frame = pd.DataFrame({"region": regions == "west", "time": np.arange(160) % 5})
+    design = frame.assign(both=frame["region"] * frame["time"])
+    monkeypatch.setitem(sys.modules, "formulaic", None)
+    with pytest.raises(ImportError, match="pip install formulaic"):
+        topic_shares(model, X, frame, formula="region * time")
+
+    def model_matrix(formula, data, *, na_action):
+        assert (formula, na_action) == ("region * time", "raise")
+        assert data is frame
+        return design
+
+    formulaic = SimpleNamespace(model_matrix=model_matrix)
+    monkeypatch.setitem(sys.modules, "formulaic", formulaic)
+    found = topic_shares(model, X, frame, formula="region * time")
+    assert_array_equal(found.draws, topic_shares(model, X, design).draws)
 
 
 def test_copied_documents_are_one_cluster(by_region):
