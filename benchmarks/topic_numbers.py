@@ -333,20 +333,24 @@ SHARES = {
 }
 #: Least shares of the topics that a reduction merges or ends.
 STEPS = {"small steps": 0.1, "large steps": 0.3}
-#: Numbers of topics of default fits, by corpus and seed.
-NUMBERS = {}
+
+
+def stored_number(corpus, seed):
+    """Number of topics of the default fit, on the page so far."""
+    _, rows = CASES["min_gain"].stored("min_gain")
+    keys = "corpus", "way", "seed"
+    rows = {tuple(row[key] for key in keys): row["topics"] for row in rows}
+    return rows[corpus, "default", seed]
 
 
 def learn_min_gain(docs, corpus, way, seed):
     options = dict(SHARES[way])
-    if way == "fixed":  # a fit of the number of the default one
-        options["n_components"] = NUMBERS[corpus, seed]
+    if way == "fixed":
+        options["n_components"] = stored_number(corpus, seed)
     step = STEPS.get(way, held_out_trials.LEAST_REDUCED)
     with patch.object(held_out_trials, "LEAST_REDUCED", step):
         with warnings.catch_warnings(action="ignore"):
             fit = fitted(HDP(random_state=seed, **options), docs)
-    if way == "default":
-        NUMBERS[corpus, seed] = fit.model.n_components_
     fit.more = junk(fit)
     if docs.truth is not None:
         fit.more["near"] = n_near(fit)
