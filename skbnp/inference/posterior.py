@@ -166,7 +166,7 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         columns, (the other, the known one).
         """
         words = getattr(self.global_stats, "topic_words", None)
-        if words is None:
+        if words is None or not len(words.known):
             return []
         old, new = words.known.columns, words.best_columns()
         moved = old != new
@@ -195,7 +195,8 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
 
     def remove(self, ids: Sequence[int]) -> None:
         """End components, in place; those not represented take their weight."""
-        gone = [self.columns[name] for name in ids]
+        columns = self.columns
+        gone = [columns[name] for name in ids]
         left = remaining(len(self.ids), gone)
         log = [("prune", (name,), ()) for name in ids]
         self._edit("remove", gone, ids=self.ids[left], log=log)
