@@ -254,11 +254,12 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
     n_active_components_ : int
         Topics with at least max(1, 1e-4 of all) expected tokens.
     n_components_range_ : tuple of (int, int) or None
-        Smallest and largest number of topics within one standard error of the best;
-        None after edits.
+        Smallest and largest number of topics, of those that reductions compared, within
+        one standard error of the best, less `min_gain` of each. Another seed may end
+        outside. None after edits.
     n_components_gains_ : dict of int to float
         Held-out gain over one topic, nats per token, of the numbers of topics that
-        trials compared, if topics have a penalty (`min_gain`); empty after edits.
+        trials compared, if `min_gain` is not 0; empty after edits.
     groups_ : ndarray of shape (n_groups,)
         Labels of groups, if `fit` had some, in their order. Of several factors a dict
         of these by name, like the next two attributes.
@@ -785,7 +786,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
 
     @property
     def n_components_range_(self) -> tuple[int, int] | None:
-        """Numbers of topics that predict within one standard error of the best."""
+        """Numbers of topics within one standard error of the best, net of `min_gain`."""
         check_is_fitted(self)
         equivalent, n_components = self._posterior.equivalent, self.n_components_
         if equivalent is None:
