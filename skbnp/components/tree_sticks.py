@@ -199,7 +199,7 @@ class TreeMoves:
         other moves, see `paper`. `reattach` and `split` have no effect then.
     reattach, split : bool
         Whether nodes are tried below other parents, and nodes as two; with `split` also
-        branches for half of the documents of a node.
+        branches for some of the documents of a node. Without, a tree does not grow.
     max_tries : int
         Moves of a kind that are tried after a pass, of those that a bound judges.
     max_rounds : int

@@ -370,7 +370,6 @@ MENDS = {
         TRUTH | {7: [], 8: []},
     ),
     "branch": (Tree([0, 1, 2, 3], [0, 1, 2, 2]), TRUTH),
-    "grow": (Tree([0, 1, 2, 3, 4, 5], [0, 1, 2, 2, 1, 2]), TRUTH),
 }
 
 
@@ -414,21 +413,19 @@ def test_planted_fault_is_mended_by_its_move(name, seed, monkeypatch):
     one = settled(X, tree, blocks)
     kind = name.split("-")[0]
     # More leaves may begin than stay.
-    more = kind in ("branch", "grow", "split_leaf")
+    more = kind in ("branch", "split_leaf")
     kinds = [kind, "prune"] if more else [kind]
     only(monkeypatch, *kinds)
     passes(one, 10 if more else 2)
     planted_shape = shape_of(truth, ends, ends)
     assert shape_of(one.posterior.state.tree, ends_of(one), ends) == planted_shape
-    recorded = {"branch": "birth", "grow": "birth", "split_leaf": "split"}
+    recorded = {"branch": "birth", "split_leaf": "split"}
     assert recorded.get(kind, kind) in one.moved
     assert set(one.moved) <= {recorded.get(each, each) for each in kinds}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "name", ["prune", "merge", "reattach", "split", "branch", "grow"]
-)
+@pytest.mark.parametrize("name", ["prune", "merge", "reattach", "split", "branch"])
 def test_planted_tree_is_left_alone(name, seed, monkeypatch):
     rng = np.random.default_rng(seed)
     X, ends = planted(rng)

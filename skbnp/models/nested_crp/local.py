@@ -406,12 +406,6 @@ class TreeCorpus(Corpus):
         total = sum_documents(memo, X, tree, n_levels)
         return total if self.scale == 1.0 else total.times(self.scale)
 
-    def document(self, doc: int) -> tuple[sp.csr_array, float]:
-        """Counts of a document, and its bound at the last local step."""
-        place = int(np.searchsorted(self.limits, doc, side="right")) - 1
-        row = doc - int(self.limits[place])
-        return self.parts[place][[row]], float(self.memos[place].bounds[row])
-
     def shares(self, tree: Tree) -> sp.csc_array:
         """Shares of documents in stubs, (n_docs, n_stubs)."""
         shape = (self.n_docs, len(tree))

@@ -43,7 +43,6 @@ from skbnp.models.nested_crp.model import (
     TopicTree,
     log_topic_evidence,
     path_globals,
-    score_branches,
     update_globals,
 )
 from skbnp.trees import Tree
@@ -70,10 +69,6 @@ DOCS_PER_GROWTH, MOST_GROWTH = 100, 0.25
 SHARE, MOST_EXCESS = 1.0 / 3.0, 5.0
 #: Share of a new topic that is spread like the words above.
 BROAD = 0.2
-#: Documents whose gain by a branch of their own is computed, and that propose one.
-N_SCORED, N_KEPT = 20, 3
-#: Share of the documents below a node that may join a new branch.
-NEIGHBOURS = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +109,11 @@ def kinds_of(moves: TreeMoves) -> list[Kind]:
     if moves.reattach:
         kinds.append(Kind("reattach", _list_attachments, trials.propose_attachment))
     if moves.split:
-        kinds.append(Kind("split", _list_divisible_nodes, _propose_split, grows=True))
-        kinds.append(
-            Kind("split_leaf", _list_divisible_leaves, _propose_leaf_split, grows=True)
-        )
-        kinds.append(
-            Kind("branch", trials.list_inner_nodes, _propose_branch, grows=True)
-        )
-    kinds.append(Kind("grow", _list_poor_fits, _propose_own_branch, grows=True))
+        kinds += [
+            Kind("split", _list_divisible_nodes, _propose_split, grows=True),
+            Kind("split_leaf", _list_divisible_leaves, _propose_leaf_split, grows=True),
+            Kind("branch", trials.list_inner_nodes, _propose_branch, grows=True),
+        ]
     return kinds
 
 
@@ -306,35 +298,6 @@ def _propose_branch(context: Context, node: int) -> Proposal | None:
     return _open_branch(context, node, X[goes], rows)
 
 
-def _list_poor_fits(context: Context) -> list[Ids]:
-    """Candidates to branch: nodes and the documents that gain most by a branch."""
-    posterior, corpus, tree = context.posterior, context.corpus, context.tree
-    priors = posterior.model.priors
-    if priors.n_levels == 1:
-        return []
-    given = path_globals(posterior.state, priors)
-    candidates = []
-    n_scored = min(N_SCORED, corpus.n_docs)
-    for doc in context.rng.choice(corpus.n_docs, n_scored, replace=False).tolist():
-        x, bound = corpus.document(doc)
-        opened = score_branches(given, given.log_topics(x.indices), x.data)
-        best = int(np.argmax(opened.scores))
-        gain = float(opened.scores[best]) - bound
-        candidates.append((-gain, int(tree.ids[opened.stubs[best]]), doc))
-    return [(node, doc) for _, node, doc in sorted(candidates)[:N_KEPT]]
-
-
-def _propose_own_branch(context: Context, node: int, doc: int) -> Proposal | None:
-    """Propose a branch for a document and those similar to it."""
-    corpus = context.corpus
-    x, _ = corpus.document(doc)
-    rows = _select_similar_documents(context, node, x)
-    X, _ = corpus.take(rows)
-    if X.shape[0] == 0:
-        return None
-    return _open_branch(context, node, X, rows)
-
-
 def _open_branch(context: Context, node: int, X: sp.csr_array, rows: Rows) -> Proposal:
     """Propose a branch that starts with the words of documents; it touches `rows`."""
     topics, fresh = _add_branch(context, node)
@@ -351,21 +314,6 @@ def _add_branch(context: Context, node: int) -> tuple[TopicTree, Ints]:
     tree, n_levels = context.tree, context.n_levels
     new = tree.add(node, depth=n_levels - 1)
     return context.edited(new), np.arange(tree.next_id, new.next_id)
-
-
-def _select_similar_documents(context: Context, node: int, x: sp.csr_array) -> Rows:
-    """Documents below a node that are most similar to a given one."""
-    rows, corpus = context.below(node), context.corpus
-    likeness = []
-    for X, docs in zip(corpus.parts, rows, strict=True):
-        length = np.sqrt(np.maximum(X[docs].sum(axis=1), 1e-300))
-        likeness.append((X[docs].sqrt() @ x.sqrt().T).toarray()[:, 0] / length)
-    joined = np.concatenate(likeness)
-    n = max(5, int(NEIGHBOURS * len(joined)))
-    if n >= len(joined):
-        return rows
-    least = np.partition(joined, -n)[-n]
-    return [docs[own >= least] for docs, own in zip(rows, likeness, strict=True)]
 
 
 def _draw_growth_nodes(context: Context) -> list[Ids]:
