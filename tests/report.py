@@ -96,12 +96,48 @@ def long_modules():
                 yield f"{path.relative_to(ROOT)}: {n_lines}"
 
 
+def _constants(path):
+    """Yield names in capitals of a module, their numbers, and whether it has a `#:`."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        parts = [part for target in targets for part in ast.walk(target)]
+        names = [part.id for part in parts if isinstance(part, ast.Name)]
+        numbers = [
+            part.value
+            for part in ast.walk(node.value)
+            if isinstance(part, ast.Constant) and type(part.value) in (int, float)
+        ]
+        if numbers and all(name.strip("_").isupper() for name in names):
+            yield names, numbers, lines[node.lineno - 2].startswith("#:")
+
+
+def numbers_of_modules():
+    """Numbers that constants of modules have, by folder; constants without comment."""
+    total, without = {}, []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        place = path.relative_to(PACKAGE)
+        for names, numbers, has_comment in _constants(path):
+            for key in ("all", str(place.parent)):
+                n_names, n_numbers = total.get(key, (0, 0))
+                total[key] = n_names + len(names), n_numbers + len(numbers)
+            if not has_comment:
+                without.append(f"without comment: {place}: {', '.join(names)}")
+    for key, (n_names, n_numbers) in total.items():
+        yield f"{key}: {n_numbers} numbers, {n_names} names"
+    yield from without
+
+
 def main():
     """Print all lists."""
     for make in (
         unknown_names,
         commands_that_nothing_runs,
         long_modules,
+        numbers_of_modules,
     ):
         try:
             lines = [str(line) for line in make()]
