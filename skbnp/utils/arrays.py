@@ -16,8 +16,9 @@ from threadpoolctl import ThreadpoolController
 
 from skbnp.utils.typing import Array, Ints
 
-#: Entries of a part: Ctrl-C waits for one part, not for the whole array.
-SIZE = 1 << 20
+#: Entries of a part: Ctrl-C waits for one part, not for the whole array, and memory is
+#: that of a part.
+SIZE = 1 << 17
 #: Units that a count, or a document, is split into, at most (NumPy draws up to 10^9).
 MOST_UNITS = 10**8
 

@@ -14,8 +14,6 @@ from sklearn.utils import check_random_state
 from skbnp.utils.arrays import row_parts
 from skbnp.utils.typing import Ints
 
-#: Numbers that are drawn at a time.
-PART_SIZE = 1 << 17
 #: Rows that are drawn at most, unless another number is given.
 MOST_ROWS = 4096
 
@@ -55,6 +53,6 @@ def gamma_noise(
 ) -> np.ndarray:
     """Draw Gamma(1, 1) noise, exponential with mean one, row by row."""
     noise = np.empty(shape) if out is None else out
-    for rows in row_parts(shape, PART_SIZE):
+    for rows in row_parts(shape):
         noise[rows] = rng.standard_gamma(1.0, size=noise[rows].shape)
     return noise

@@ -65,9 +65,6 @@ FEWEST_TOKENS, FEWEST_SHARE = 2.0, 0.01
 #: Share of a topic's tokens from which it is of one document. By half of them the near
 #: copies of `reuters395` lose .004 nats per token, by .9 .001; planted ones none.
 OF_ONE = 0.9
-#: Numbers that are looked at together: of held-out entries by topics or by pairs of
-#: these, and of words by topics.
-PART_SIZE, WORDS_PART_SIZE = 1 << 17, 1 << 19
 
 
 def blur(topics: Array, share: float, corpus: Array, rng: np.random.Generator) -> Array:
@@ -98,7 +95,7 @@ def _blend(
     mixed *= corpus[:, None]
     mixed *= (1.0 - share) / mixed.sum(axis=0)
     scale = share / global_stats
-    for words in row_parts(mixed.shape, PART_SIZE):
+    for words in row_parts(mixed.shape):
         mixed[words] += topics(words) * scale
 
 
@@ -251,7 +248,7 @@ def reductions(
     weights, counts = posterior.state.weights[:-1], held_out.held_out
     ends, merges, tokens = np.zeros(n_topics), np.zeros(len(pairs)), np.zeros(n_topics)
     rows = rows_of(counts.indptr).astype(np.int64)
-    for part in row_parts((counts.nnz, n_topics), PART_SIZE):  # (n,) entries
+    for part in row_parts((counts.nnz, n_topics)):  # (n,) entries
         row = rows[part]
         first, last = int(row[0]), int(row[-1]) + 1
         theta = results.tokens[first:last].toarray() + results.prior
@@ -294,7 +291,7 @@ def _nearest(topics: MeanTopics) -> Ints:
     """Pairs (k, n), k < n, of topics of which one is among the nearest of the other."""
     unseen, n_topics = np.sqrt(topics.eta / topics.norm), len(topics.norm)
     overlap = topics.counts.seen.n_unseen * np.outer(unseen, unseen)
-    for counts in topics.counts.parts(WORDS_PART_SIZE):
+    for counts in topics.counts.parts():
         roots = np.sqrt((counts + topics.eta) / topics.norm)
         overlap += roots.T @ roots
     np.fill_diagonal(overlap, -1.0)

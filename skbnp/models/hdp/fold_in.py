@@ -44,8 +44,6 @@ MEAN_FIELD_TOL, MEAN_FIELD_MAX_ITER = 1e-3, 100
 #: Iterations before, with mean weights of topics: no word would ever find those of
 #: small priors otherwise.
 N_MEAN = 5
-#: Numbers, of words or stored counts by topics, that are looked at together.
-PART_SIZE = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from skbnp.inference.protocols import Corpus, LocalStop
 from skbnp.models.hdp import burstiness as bursts
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.fold_in import (
-    PART_SIZE,
     MeanTopics,
     fold_in,
     fold_in_by_mean_field,
@@ -171,7 +170,7 @@ class HeldOut:
         )
         sums = [
             (take_rows(tokens, rows).toarray() + np.atleast_2d(prior)[own]).sum(axis=1)
-            for rows in row_parts(tokens.shape, PART_SIZE)
+            for rows in row_parts(tokens.shape)
             for own in [slice(None) if priors is None else rows]
         ]
         total = np.concatenate([np.zeros(0), *sums]) + rest
@@ -624,7 +623,7 @@ def _log_likelihoods(
     alpha, n_tokens = state.doc_concentration, fold.n_tokens
     rows, (n_words, n_topics) = rows_of(fold.held_out.indptr), topics.counts.shape
     seen = topics.counts.seen.among(fold.words)
-    parts = row_parts((len(seen), n_topics), PART_SIZE)
+    parts = row_parts((len(seen), n_topics))
     sums = (topics.counts.rows(seen[some]) for some in parts)
     counts, size = column_sums(sums, n_topics), len(fold.words) / n_words
 
