@@ -786,7 +786,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
 
     @property
     def n_components_range_(self) -> tuple[int, int] | None:
-        """Numbers of topics within one standard error of the best, net of `min_gain`."""
+        """Numbers of topics within one standard error of the best, less `min_gain`."""
         check_is_fitted(self)
         equivalent, n_components = self._posterior.equivalent, self.n_components_
         if equivalent is None:
