@@ -183,6 +183,13 @@ def long_description():
     return re.sub(r"\[([^]]*)\]\((?!https?://)(.*?)\)", r"\1: `\2`", text)
 
 
+def project_urls():
+    """Return links of the metadata, which has none as long as no page is there."""
+    source = Path("skbnp/utils/lazy.py").read_text(encoding="utf-8")
+    site = re.search(r'^SITE = "(.*)"$', source, re.MULTILINE)[1]
+    return {"Documentation": site} if site else {}
+
+
 def count_processors():
     """Return how many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -214,6 +221,7 @@ if __name__ == "__main__":
         cmdclass={"build_ext": BuildExt},
         long_description=long_description(),
         long_description_content_type="text/markdown",
+        project_urls=project_urls(),
         options={
             "build": {"build_base": BUILD},
             "build_ext": {"parallel": count_processors()},

@@ -46,6 +46,11 @@ assert page["Description-Content-Type"] == "text/markdown"
 assert "# skbnp" in page.get_payload(), "the wheel lacks the README"
 relative = re.findall(r"\]\((?!https?://)[^)]*\)", page.get_payload())
 assert not relative, f"links of the README that lead nowhere from PyPI: {relative}"
-addresses = page.get_all("Project-URL", [])
-assert any(address.startswith("Documentation, https://") for address in addresses)
+site = re.search(
+    r'^SITE = "(.*)"$',
+    zipfile.ZipFile(wheel).read("skbnp/utils/lazy.py").decode(),
+    re.MULTILINE,
+)[1]
+links = [f"Documentation, {site}"] if site else []
+assert page.get_all("Project-URL", []) == links
 print(f"{sdist}: {len(generated)} generated files; {wheel}: {len(names)} files")

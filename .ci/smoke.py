@@ -1,14 +1,57 @@
 """Use an installed wheel that has nothing but its dependencies beside it."""
 
+import os
 import pickle
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 
-from skbnp import HDP
-from skbnp.datasets import make_bars
+began = time.perf_counter()
 
-bars = make_bars(400, random_state=0)
-hdp = HDP(n_components=40, random_state=0, n_jobs=2).fit(bars.data[:300])
-score = hdp.score(bars.data[300:])
-assert score > -4.0, score  # a uniform prediction scores -log(100) = -4.6
-topics = pickle.loads(pickle.dumps(hdp)).transform(bars.data[300:])
-assert topics.shape == (100, hdp.n_components_), topics.shape
-print(f"smoke test: {hdp.n_active_components_} topics, {score:.3f} nats per token")
+from skbnp import HDP, load, save  # noqa: E402
+from skbnp.datasets import make_bars  # noqa: E402
+
+bars = make_bars(300, side=5, random_state=0)
+seen, unseen = bars.data[:200], bars.data[200:]
+
+
+def fit(n_jobs):
+    """Fit by so many threads."""
+    hdp = HDP(max_iter=10, split_merge=False, random_state=0, n_jobs=n_jobs)
+    return hdp.fit(seen)
+
+
+with ThreadPoolExecutor(2) as pool:  # side by side: the same bits
+    one, two = pool.map(fit, (1, 2))
+assert (one.components_ == two.components_).all()
+score = one.score(unseen)
+assert score > -2.6, score  # a uniform prediction scores -log(25) = -3.2
+expected = one.transform(unseen)
+assert expected.shape == (100, one.n_components_), expected.shape
+stream = HDP(random_state=0)
+for chunk in (seen[:150], seen[150:]):
+    stream.partial_fit(chunk)
+assert stream.n_iter_ == 2
+assert abs(stream.transform(unseen).sum(axis=1) - 1.0).max() < 1e-9
+
+copies = [pickle.loads(pickle.dumps(one))]
+with tempfile.TemporaryDirectory() as folder:
+    save(one, os.path.join(folder, "hdp.skbnp"))
+    copies.append(load(os.path.join(folder, "hdp.skbnp")))
+try:
+    import skops.io
+except ImportError:
+    skops = None
+else:
+    saved = skops.io.dumps(one)
+    copies.append(skops.io.loads(saved, trusted=["skbnp.estimators._hdp.HDP"]))
+for copy in copies:
+    assert (copy.transform(unseen) == expected).all()
+if hasattr(sys, "_is_gil_enabled") and "free-threading" in sys.version:
+    assert not sys._is_gil_enabled()
+print(
+    f"smoke test: Python {sys.version.split()[0]}, {one.n_active_components_} topics, "
+    f"{score:.3f} nats per token, skops {'not ' * (skops is None)}tried, "
+    f"{time.perf_counter() - began:.1f} s, processors {time.process_time():.1f} s"
+)

@@ -1,6 +1,5 @@
 """Configuration of the documentation; CONTRIBUTING.md has the commands."""
 
-import os
 import re
 import sys
 import zlib
@@ -10,6 +9,7 @@ import matplotlib
 from numpydoc.docscrape_sphinx import SphinxDocString
 
 import skbnp
+from skbnp.utils.lazy import SITE
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # gallery_order
@@ -149,8 +149,8 @@ html_static_path = ["_static"]
 html_css_files = ["skbnp.css"]
 html_js_files = ["skbnp.js"]
 html_favicon = "_static/favicon.svg"
-# Where the pages are published: nowhere yet. The list of versions is read from there.
-site = os.environ.get("SKBNP_DOCS_URL", "").rstrip("/")
+# Where the pages are published, if anywhere. The list of versions is read from there.
+site = SITE
 html_baseurl = f"{site}/" if site else ""
 html_show_sourcelink = False
 html_copy_source = False

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import skbnp
-from checks.estimators import FIRST
+from skbnp.utils import lazy
 
 ROOT = Path(__file__).parents[1]
 DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -89,13 +89,6 @@ def test_those_who_change_kernels_have_what_builds_them():
     assert f"pip install {quoted}\n" in contributing
 
 
-@pytest.mark.parametrize("name", FIRST)
-def test_drawing_of_an_estimator_links_to_its_documentation(name):
-    link = FIRST[name]._get_doc_link()
-    assert link.startswith(PROJECT["urls"]["Documentation"])
-    assert link in FIRST[name]._repr_html_()
-
-
 # -- setup.py --------------------------------------------------------------------------
 
 
@@ -103,6 +96,19 @@ def test_drawing_of_an_estimator_links_to_its_documentation(name):
 def setup(monkeypatch):
     monkeypatch.chdir(ROOT)
     return runpy.run_path("setup.py", run_name="setup")
+
+
+def test_no_link_leads_to_a_page_that_is_not_there(setup, monkeypatch):
+    """One variable fills in those of metadata, of drawings and of the citation."""
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    urls = {"Documentation": lazy.SITE} if lazy.SITE else {}
+    assert setup["project_urls"]() == urls
+    assert re.findall(r"^url: (.*)$", citation, re.MULTILINE) == [*urls.values()]
+    hdp = skbnp.HDP()
+    assert hdp._get_doc_link().startswith(lazy.SITE)
+    assert bool(hdp._get_doc_link()) == bool(lazy.SITE)
+    monkeypatch.setattr(skbnp.HDP, "_doc_link_template", "https://a.b/api/index.html")
+    assert 'href="https://a.b/api/index.html"' in hdp._repr_html_()
 
 
 RELATIVE = re.compile(r"\]\((?!https?://)[^)]*\)")

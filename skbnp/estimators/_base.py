@@ -43,6 +43,7 @@ from skbnp.utils.archive import FitFile
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.fitted import topic_numbers
 from skbnp.utils.labels import NEW, Factors, Label, check_groups
+from skbnp.utils.lazy import SITE
 from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.ranges import MOST_IDS, Size, Sized, Steps
 from skbnp.utils.sklearn import CallbackSupportMixin
@@ -102,9 +103,9 @@ class ComponentModel(
 ):
     """Base of all estimators: output names, copies, pickles, files."""
 
-    #: What scikit-learn's drawing of an estimator links to: the package's page.
+    #: What scikit-learn's drawing of an estimator links to, if it is there.
     _doc_link_module = "skbnp"
-    _doc_link_template = "https://pypi.org/project/skbnp/"
+    _doc_link_template = SITE and f"{SITE}/api/index.html"
 
     # Fitted
     n_components_: Size

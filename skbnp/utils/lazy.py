@@ -39,6 +39,11 @@ def import_pandas() -> Any:
     return import_optional("pandas", "This frame needs pandas", "pandas")
 
 
+#: Address of the published pages, which `.ci/release` fills in; "" while there are none.
+#: Links of the metadata, of drawings of estimators and of the pages begin with it.
+SITE = ""
+
+
 # Versions of the machine and the packages, for bug reports.
 
 
