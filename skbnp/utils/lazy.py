@@ -39,7 +39,7 @@ def import_pandas() -> Any:
     return import_optional("pandas", "This frame needs pandas", "pandas")
 
 
-#: Address of the published pages, which `.ci/release` fills in; "" while there are none.
+#: Address of the published pages, "" while there are none; `.ci/release` fills it in.
 #: Links of the metadata, of drawings of estimators and of the pages begin with it.
 SITE = ""
 
