@@ -23,7 +23,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike) -> None:
     Parameters
     ----------
     estimator : estimator instance
-        Of this package, fitted or not. A Pipeline is written by joblib or skops.
+        Of this package, fitted or not. A Pipeline is written by joblib.
     path : path-like
         A file that is there is replaced.
 
@@ -36,8 +36,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike) -> None:
     if _classes().get(name) is not type(estimator):
         raise TypeError(
             f"estimator must be an estimator of skbnp ({', '.join(_classes())}), got "
-            f"{name}. Write a Pipeline or a search with joblib.dump or skops.io.dump, "
-            "or save the estimator that is in it."
+            f"{name}. Save the estimator in a Pipeline or a search, pipeline[-1] or "
+            "search.best_estimator_, or write all of it with joblib.dump."
         )
     file, state = FitFile(path, every=1), vars(estimator)
     file.write_last(kind_label(estimator), content_of(estimator, state, None, 1))
