@@ -463,7 +463,7 @@ def _public_modules() -> Iterator[ModuleType]:
             continue
         yield module
         for child in pkgutil.iter_modules(
-            getattr(module, "__path__", ()), f"{module.__name__}."
+            vars(module).get("__path__", ()), f"{module.__name__}."
         ):
             leaf = child.name.rpartition(".")[2]
             if not leaf.startswith("_") and leaf not in _SKIPPED:
@@ -472,7 +472,7 @@ def _public_modules() -> Iterator[ModuleType]:
 
 def _documented_members(module: ModuleType) -> Iterator[tuple[str, str]]:
     """Yield names and docstrings of the public members of a module."""
-    declared = getattr(module, "__all__", None)
+    declared = vars(module).get("__all__")  # no attribute that warns
     for name in sorted(vars(module) if declared is None else declared):
         try:
             member = getattr(module, name)
