@@ -86,6 +86,7 @@ from skbnp.models.hdp.model import (
 )
 from skbnp.models.hdp.moves import PrintedMoves, SplitMerge
 from skbnp.models.hdp.posterior import (
+    ENOUGH_CHOOSING,
     SCORED,
     HDPPosterior,
     PartCache,
@@ -95,6 +96,7 @@ from skbnp.models.hdp.posterior import (
 from skbnp.models.hdp.stream_trials import (
     GROWTH_AFTER_BIRTHS,
     MANY_BIRTHS,
+    PASSES,
     Candidate,
     Restart,
     propose_late_topics,
@@ -134,9 +136,8 @@ FULL_SIZE = 80
 #: Documents of those kept that are learned again for each new one, see
 #: `benchmarks/results/stream_nights.md`.
 AGAIN = 24
-#: Documents of the first call that tell a number of topics, and those that suffice to
-#: try others.
-ENOUGH_FIRST, ENOUGH_TRIED = 100, 1000
+#: Documents of the first call that suffice to try other numbers of topics.
+ENOUGH_TRIED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -1093,7 +1094,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         call = 1 + (self.n_iter_ if posterior.n_steps > 0 else 0)
         in_first = posterior.n_steps == 0 and isinstance(self.init, str)
         if in_first and counts.shape[0] > 0:
-            self._choose_first_number(posterior, counts, moves, executor, monitor)
+            self._choose_number(posterior, counts, counts.shape[0], executor, monitor)
         begin, batch_size = 0, self._batch_size(counts)
         while begin < counts.shape[0]:
             n_left = counts.shape[0] - begin
@@ -1126,22 +1127,48 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
                 if held_out is not None:
                     self._with_best_priors(posterior, held_out, executor)
                     posterior.reservoir = reservoir.end_priors()
-            if not (in_first or has_proposed):
+            if not in_first and posterior.reservoir.number_is_due:
+                self._choose_again(posterior, executor, monitor)
+            elif not (in_first or has_proposed):
                 self._restart(posterior, learned, end - begin, executor, monitor)
             begin = end
+        if in_first:
+            posterior.reservoir = posterior.reservoir.begin_restart()
         if in_first and counts.shape[0] >= ENOUGH_TRIED:
             nothing, n_docs = counts[:0], counts.shape[0]
             self._restart(posterior, nothing, n_docs, executor, monitor)
             while posterior.restart is not None:
                 self._restart(posterior, nothing, n_docs, executor, monitor)
 
-    def _choose_first_number(self, posterior, counts, moves, executor, monitor) -> None:
-        """Start again from as many topics as the first documents can tell, in place.
+    def _choose_again(self, posterior, executor, monitor) -> None:
+        """Start again from what the documents so far can tell if it is more topics.
+
+        While documents are too few to be held out.
+        """
+        reservoir = posterior.reservoir.begin_restart()
+        kept, posterior.reservoir = reservoir.counts, reservoir
+        beside = posterior.copy()
+        beside.set_state(by_tables=False)
+        least, n_docs = posterior.state.n_components, posterior.n_seen
+        self._choose_number(beside, kept, n_docs, executor, discarding(), least)
+        if beside.state.n_components <= least:
+            return
+        beside.step_origin, nothing = beside.n_steps, kept[:0]
+        n_docs = PASSES * kept.shape[0] / AGAIN
+        given = nothing, int(np.ceil(n_docs)), executor, discarding(), False
+        self._learn_and_again(beside, reservoir, *given)
+        replace_topics(posterior, beside, executor, monitor)
+
+    def _choose_number(
+        self, posterior, counts, n_docs, executor, monitor, least=1
+    ) -> None:
+        """Start again from as many topics as some documents can tell, in place.
 
         The smallest number that predicts them within one standard error of the best,
-        the same whatever the seed, under the priors that predict best.
+        the same whatever the seed, under the priors that predict best. `n_docs` is the
+        number of documents of the stream; of numbers below `least`, one topic is tried.
         """
-        reservoir, n_docs = posterior.reservoir, counts.shape[0]
+        reservoir = posterior.reservoir
         rng = stream(OF_ALL_FITS, Purpose.SPLIT_TOKENS, 1)
         n_known = int(posterior.global_stats.topic_words.is_known.sum())
         some = counts[np.diff(counts.indptr) > 0]
@@ -1149,7 +1176,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             n_tokens = np.asarray(some.sum(axis=1)).ravel()
             order = rng.permutation(some.shape[0])
             n_some = int((np.cumsum(n_tokens[order]) < FEW_SHORT_TOKENS).sum())
-            some = some[np.sort(order[: max(n_some, ENOUGH_FIRST)])]
+            some = some[np.sort(order[: max(n_some, ENOUGH_CHOOSING)])]
         splits = hold_out_each(some, rng, FEWER_SPLITS)
         n_topics = max(some.shape[0] // DOCS_PER_TOPIC, n_known, 1)
         state, learned = posterior.state, {}
@@ -1157,9 +1184,9 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         if splits:
             given = Corpus(some), self._local_step(executor), self.max_iter, False
             every = self._cross_fitted(posterior, splits, *given)
-            n_topics, best = every.choose_number(monitor)
+            n_topics, best = every.choose_number(monitor, least)
             learned = {name: getattr(best, name) for name in LEARNED_PRIORS}
-        warn_if_first_documents_are_few(n_topics, n_docs, ENOUGH_FIRST)
+        warn_if_first_documents_are_few(n_topics, n_docs, ENOUGH_CHOOSING)
         rows = reservoir.select_learned(counts, posterior.seed_entropy)
         rows = rows if rows.shape[0] else counts
         rng = stream(posterior.seed_entropy, Purpose.START, 1)

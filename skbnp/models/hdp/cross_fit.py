@@ -339,20 +339,23 @@ class CrossFittedTrials:
         result.gains = list(gains.items())
         return result
 
-    def choose_number(self, monitor: Monitor) -> tuple[int, HDPState]:
+    def choose_number(self, monitor: Monitor, least: int = 1) -> tuple[int, HDPState]:
         """Compare fixed numbers of topics alone; return the best, and its priors.
 
-        The priors are those of the state of one split.
+        The fewest topics, and numbers from `least` on. The priors are those of the
+        state of one split.
         """
-        fixed = self._compare_numbers(monitor)
+        fixed = self._compare_numbers(monitor, least)
         fixed, _ = self._penalised(fixed, fixed)
         chosen, _ = self._smallest(fixed, fixed)
         return chosen.n_started, result_of(chosen.trials[chosen.middle]).state
 
-    def _compare_numbers(self, monitor: Monitor) -> list[Candidate]:
+    def _compare_numbers(self, monitor: Monitor, least: int = 1) -> list[Candidate]:
         """Fits of fixed numbers of topics, up to those that are clearly worse."""
         fixed, n_behind = list[Candidate](), 0
         for n_topics in self._numbers():
+            if fixed and n_topics < least:
+                continue
             monitor.remind(f"trial of {n_topics} topics beside each of the splits")
             fixed.append(self._fixed(n_topics))
             best = max(fixed, key=lambda one: one.logs.sum())

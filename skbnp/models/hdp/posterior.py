@@ -225,6 +225,8 @@ SHARE = 0.1
 FIRST_RESTART = 250
 #: ...and times as many before each next time.
 GROWTH = 2.0
+#: Documents that choose a number before, at least, and those that suffice.
+FEWEST_CHOOSING, ENOUGH_CHOOSING = 20, 100
 #: The same of priors that are learned by held-out documents.
 FIRST_PRIORS, GROWTH_OF_PRIORS = 100, 1.25
 #: Times as many documents as fit are kept, so that few calls make a choice.
@@ -306,6 +308,13 @@ class Reservoir:
     def is_due(self) -> bool:
         """Whether enough documents are new to start again with other topics."""
         return self.n_docs >= self.n_next
+
+    @property
+    def number_is_due(self) -> bool:
+        """Whether documents, too few for the last choice of a number, have doubled."""
+        n_next = max(GROWTH * self.n_last, FEWEST_CHOOSING)
+        is_enough = self.n_last >= ENOUGH_CHOOSING or self.n_docs >= FIRST_RESTART
+        return self.n_docs >= n_next and not is_enough
 
     @property
     def priors_are_due(self) -> bool:
