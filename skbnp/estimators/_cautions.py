@@ -70,8 +70,8 @@ def warn_if_first_documents_are_few(n_topics: int, n_docs: int, n_enough: int) -
     if n_docs < n_enough:
         warn_caller(
             f"A stream that begins with {n_docs} documents cannot tell how many topics "
-            f"there are: it begins with {n_topics}. Pass {n_enough} documents or more "
-            "in the first call.",
+            f"there are: it begins with {n_topics}, and tries more at each doubling. "
+            f"Pass {n_enough} documents or more in the first call.",
             ConvergenceWarning,
         )
 

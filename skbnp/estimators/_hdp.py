@@ -313,9 +313,10 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
     -----
     The updates are Eqs. (3) to (7) of [1]_ (mean-field) or the zero-order step of [2]_.
     `doc/derivations/hdp.rst` has the equations, the trials and departures from [1]_.
-    `partial_fit` begins with as many topics as its first documents tell, and tries
-    other numbers after 250 documents and at each doubling, some steps in each call;
-    between trials topics are born from documents that are predicted badly. In fits to
+    `partial_fit` begins with as many topics as its first documents tell. Up to 100
+    documents more are tried at each doubling; from 250 on topics start again then,
+    beside the stream, and held-out documents choose. Between these topics are born from
+    documents that are predicted badly. In fits to
     fewer than 10,000 tokens (25,000 of short documents) each document judges once.
 
     References
@@ -1094,7 +1095,10 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         call = 1 + (self.n_iter_ if posterior.n_steps > 0 else 0)
         in_first = posterior.n_steps == 0 and isinstance(self.init, str)
         if in_first and counts.shape[0] > 0:
-            self._choose_number(posterior, counts, counts.shape[0], executor, monitor)
+            n_docs = counts.shape[0]
+            self._choose_number(posterior, counts, n_docs, executor, monitor)
+            n_topics = posterior.state.n_components
+            warn_if_first_documents_are_few(n_topics, n_docs, ENOUGH_CHOOSING)
         begin, batch_size = 0, self._batch_size(counts)
         while begin < counts.shape[0]:
             n_left = counts.shape[0] - begin
@@ -1186,7 +1190,6 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             every = self._cross_fitted(posterior, splits, *given)
             n_topics, best = every.choose_number(monitor, least)
             learned = {name: getattr(best, name) for name in LEARNED_PRIORS}
-        warn_if_first_documents_are_few(n_topics, n_docs, ENOUGH_CHOOSING)
         rows = reservoir.select_learned(counts, posterior.seed_entropy)
         rows = rows if rows.shape[0] else counts
         rng = stream(posterior.seed_entropy, Purpose.START, 1)

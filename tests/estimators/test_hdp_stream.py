@@ -6,9 +6,11 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from checks.estimators import each_family
 from checks.judges import with_own_words
+from checks.lineages import check_lineage
 from checks.long import along_diagonal, daily
 from checks.states import assert_same, learned
 from skbnp import HDP
@@ -261,3 +263,23 @@ def test_singles_after_a_fit_or_large_calls_leave_topics(bars):
         for begin in range(600, 660):
             hdp.partial_fit(X[begin : begin + 1])
         assert hdp.score(X[1500:]) > before - 0.03
+
+
+@pytest.mark.parametrize("size", daily(1, [15, 40]))
+def test_a_stream_of_few_documents_gets_more_topics_as_they_come(size, monkeypatch):
+    """Control: by what the first call chooses alone, prediction is far worse."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(200, 0.05), 12)
+    shares = rng.dirichlet(np.full(12, 0.1), 400)
+    X = sp.csr_array(rng.multinomial(100, shares @ topics).astype(float))
+    scores, numbers = [], []
+    for fewest in (20, 1000):
+        monkeypatch.setattr(reservoir, "FEWEST_CHOOSING", fewest)
+        hdp = HDP(random_state=0)
+        with pytest.warns(ConvergenceWarning, match="tries more at each doubling"):
+            learn(hdp, X[:160], size)
+        scores.append(hdp.score(X[160:]))
+        numbers.append(hdp.n_components_)
+        check_lineage(hdp)
+    assert scores[0] > scores[1] + 0.1
+    assert numbers[0] >= 12 > numbers[1]
