@@ -265,6 +265,7 @@ def test_singles_after_a_fit_or_large_calls_leave_topics(bars):
         assert hdp.score(X[1500:]) > before - 0.03
 
 
+@pytest.mark.usefixtures("all_splits")
 @pytest.mark.parametrize("size", daily(1, [15, 40]))
 def test_a_stream_of_few_documents_gets_more_topics_as_they_come(size, monkeypatch):
     """Control: by what the first call chooses alone, prediction is far worse."""
