@@ -489,7 +489,7 @@ def test_what_is_no_file_of_an_estimator_is_refused(tmp_path):
     (tmp_path / "fit").write_text("a")
     with pytest.raises(ValueError, match=r"is whole: fit \(BadZipFile"):
         skbnp.load(tmp_path / "fit")
-    with pytest.raises(TypeError, match=r"Pipeline or a search with joblib\.dump"):
+    with pytest.raises(TypeError, match=r"in a Pipeline or a search, .* joblib\.dump"):
         skbnp.save(make_pipeline(HDP()), tmp_path / "other")
     write_archive(tmp_path / "fit", {"class": "dict"}, to_plain({}))
     with pytest.raises(ValueError, match="'dict', which is no estimator"):
