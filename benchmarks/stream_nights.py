@@ -21,8 +21,10 @@ from skbnp import HDP
 from skbnp.datasets import load_docstrings
 from skbnp.utils.matching import cosines
 
-CHOICE = ("arxiv_large", "docstrings", "kos")
+CHOICE = ("arxiv_large", "docstrings", "kos", "reuters395", "bbc_tech", "jacm")
 REPORT = ("sotu", "nips_abstracts", "citeulike_titles", "ap")
+#: Corpora of which some documents at random are few.
+FEW = ("arxiv2000", "sotu", "kos")
 #: Nights, texts of one at the most, and texts that test.
 N_NIGHTS, MOST_TEXTS, N_TEST = 30, 400, 600
 #: Cosine from which a topic is the same as on the night before.
@@ -30,8 +32,20 @@ SAME = 0.8
 
 
 def nights(corpus, order):
-    """Documents of all nights in their order, and those that test, from among them."""
-    counts = corpora.load_counts(corpus)
+    """Documents of all nights in their order, and those that test, from among them.
+
+    "150 of X" are 150 documents of a corpus, and 600 that test.
+    """
+    n_few, _, name = corpus.rpartition(" of ")
+    counts = corpora.load_counts(name)
+    if n_few:
+        n_few = int(n_few)
+        rows = np.random.default_rng(1).permutation(counts.shape[0])
+        train, test = (
+            counts[np.sort(some)] for some in (rows[:n_few], rows[n_few:][:N_TEST])
+        )
+        used = np.asarray(train.sum(axis=0)).ravel() > 0
+        return corpora.Documents(train[:, used], test[:, used])
     if corpus == "docstrings":
         counts = counts[np.argsort(load_docstrings().target, kind="stable")]
     counts = counts[np.asarray(counts.sum(axis=1)).ravel() >= 2]
@@ -145,7 +159,7 @@ def summary(rows):
 CASES = {
     "stream_nights": Case(
         axes={
-            "corpus": (*CHOICE, *REPORT),
+            "corpus": (*CHOICE, *REPORT, *(f"150 of {name}" for name in FEW)),
             "order": ("in order", "shuffled"),
             "seed": (0, 1),
         },

@@ -245,7 +245,9 @@ class HDP(ShardedMixin, LocalHDP):
             local.partial_fit(X, y, groups=groups)
         finally:
             given = local.get_params(deep=False)
-            vars(self).update({k: v for k, v in vars(local).items() if k not in given})
+            for name, value in vars(local).items():
+                if name not in given:
+                    setattr(self, name, value)
         return self
 
     def _check_groups(self, X, groups, *, in_fit=False) -> Factors | None:
@@ -280,7 +282,7 @@ class HDP(ShardedMixin, LocalHDP):
             )
         return super()._make_model()
 
-    def _read(
+    def _read(  # type: ignore[override]
         self, X, *, reset: bool, method: str, n_labels: int | None = None
     ) -> ShardedDocuments:
         """Open a session of documents; check features and counts."""

@@ -78,8 +78,8 @@ def labels_by_block(
             + (f" {CURE}" if n_rows is None else "")
         )
     labels = check_labels(epochs, n_rows)
-    values, cuts = labels.values(), np.cumsum([0, *sizes])
-    return [values[begin:end] for begin, end in pairwise(cuts)], labels.order
+    values, limits = labels.values(), np.cumsum([0, *sizes]).tolist()
+    return [values[begin:end] for begin, end in pairwise(limits)], labels.order
 
 
 def _total(sizes: Sequence[int | None]) -> int | None:

@@ -264,8 +264,8 @@ def replay_memo(memo: Memo, merged_into: Mapping[int, int]) -> Memo:
             weights[same, one] += weights[same, other]
             weights[same, other], nodes[same, other] = 0.0, -1
     order = np.argsort(-weights, axis=1, kind="stable")
-    some = (np.take_along_axis(of, order, axis=1) for of in (nodes, weights))
-    return memo.replaced(rows, Memo(*some))
+    nodes = np.take_along_axis(nodes, order, axis=1)
+    return memo.replaced(rows, Memo(nodes, np.take_along_axis(weights, order, axis=1)))
 
 
 # Products of all pairs of directions of dependent trees, by which moves are ranked.

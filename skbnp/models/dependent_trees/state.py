@@ -430,8 +430,8 @@ def row_gains(
     with children less: only a `share` of n counts.
     """
 
-    def kernel(*given: Any) -> None:
-        kernels.row_gains(*given[:5], concentration, *given[5:])
+    def kernel(n: Any, x: Any, own: Any, share: Any, spread: Any, *rest: Any) -> None:
+        kernels.row_gains(n, x, own, share, spread, concentration, *rest)
 
     return _filled(kernel, dimension, squares, along, own, share, spreads)
 
