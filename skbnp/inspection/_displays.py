@@ -99,9 +99,10 @@ class Display:
             text.set_parse_math(False)
         return key
 
-    def _widths(self, texts, size):
+    def _widths(self, texts, size, weight="normal"):
         """Widths of texts."""
-        probe = self.figure_.text(0, 0, "", size=size, parse_math=False)
+        style = {"size": size, "weight": weight, "parse_math": False}
+        probe = self.figure_.text(0, 0, "", **style)
         result = []
         for text in texts:
             probe.set_text(text)
@@ -109,9 +110,9 @@ class Display:
         probe.remove()
         return result
 
-    def _longest(self, texts, room, size):
+    def _longest(self, texts, room, size, weight="normal"):
         """Return the last of longer and longer texts that fits, or the first."""
-        widths = self._widths(texts[1:], size)
+        widths = self._widths(texts[1:], size, weight)
         return texts[sum(width <= room for width in widths)]
 
     def _write(self, x, y, text, **style):

@@ -709,8 +709,7 @@ class TopicGroupsDisplay(Display):
                 texts = [f"{self.groups.topic_ids[k]}, {share:.1f} %"]
             for i, term in enumerate(line.terms):
                 texts.append(texts[-1] + (", " if i else ": ") + term)
-            wide = size * (1.1 if is_heading else 1.0)
-            text = self._longest(texts, width - x, wide)
+            text = self._longest(texts, width - x, size, weight)
             style = {"color": color, "size": size, "weight": weight}
             self.texts_.append(self._write(x / width, middle, text, **style))
             if line.group >= 0:

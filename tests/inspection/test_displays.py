@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
@@ -158,7 +159,7 @@ def test_a_pair_of_axes_takes_several_fits(model, x):
     for panel in axes:
         assert [line.get_label() for line in panel.lines] == ["one", "two"]
         assert panel.get_xlabel() == {"step": "step (updates)"}.get(x, x)
-    left, right = ([line.get_color() for line in panel.lines] for panel in axes)
+    left, right = ([to_hex(line.get_color()) for line in panel.lines] for panel in axes)
     assert left == right
     assert left[0] != left[1]
     assert_array_equal(axes[1].lines[0].get_ydata(), [2, 2, 4, 3])
