@@ -950,7 +950,8 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         posterior = before._posterior
         around = self._around(posterior, rows, executor)
         n_passes = self.max_iter - before.n_iter_
-        return self._make_learner(posterior, around, True, n_passes), around
+        goes_on = posterior.trials_ended or not posterior.is_cross_fitted
+        return self._make_learner(posterior, around, goes_on, n_passes), around
 
     def _cross_fitted(
         self, posterior, splits, corpus, local_step, *given
