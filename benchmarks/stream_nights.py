@@ -24,7 +24,7 @@ from skbnp.utils.matching import cosines
 CHOICE = ("arxiv_large", "docstrings", "kos", "reuters395", "bbc_tech", "jacm")
 REPORT = ("sotu", "nips_abstracts", "citeulike_titles", "ap")
 #: Corpora of which some documents at random are few.
-FEW = ("arxiv2000", "sotu", "kos")
+FEW = ("arxiv2000", "sotu", "kos", "ap", "nips_abstracts", "citeulike_titles")
 #: Nights, texts of one at the most, and texts that test.
 N_NIGHTS, MOST_TEXTS, N_TEST = 30, 400, 600
 #: Cosine from which a topic is the same as on the night before.

@@ -1146,18 +1146,22 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
                 self._restart(posterior, nothing, n_docs, executor, monitor)
 
     def _choose_again(self, posterior, executor, monitor) -> None:
-        """Start again from what the documents so far can tell if it is more topics.
+        """Start again from what the documents so far can tell, if it is another number.
 
-        While documents are too few to be held out.
+        While documents are too few to be held out. If it is the same, its priors alone
+        are new.
         """
         reservoir = posterior.reservoir.begin_restart()
         kept, posterior.reservoir = reservoir.counts, reservoir
-        beside = posterior.copy()
-        beside.set_state(by_tables=False)
-        least, n_docs = posterior.state.n_components, posterior.n_seen
-        self._choose_number(beside, kept, n_docs, executor, discarding(), least)
-        if beside.state.n_components <= least:
+        beside, present = posterior.copy(), posterior.state.n_components
+        n_docs = posterior.n_seen
+        self._choose_number(beside, kept, n_docs, executor, discarding(), present)
+        by_tables = beside.state.burstiness is not None
+        if beside.state.n_components == present:
+            priors = {name: getattr(beside.state, name) for name in LEARNED_PRIORS}
+            posterior.set_state(**priors, by_tables=by_tables)
             return
+        beside.set_state(by_tables=False)
         beside.step_origin, nothing = beside.n_steps, kept[:0]
         n_docs = PASSES * kept.shape[0] / AGAIN
         given = nothing, int(np.ceil(n_docs)), executor, discarding(), False

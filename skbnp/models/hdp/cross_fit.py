@@ -29,6 +29,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.births import DOC_SHARE, propose_births
+from skbnp.models.hdp.burstiness import NO_BURSTINESS
 from skbnp.models.hdp.held_out import (
     FEW_TOKENS,
     FEWEST_JUDGES,
@@ -343,19 +344,22 @@ class CrossFittedTrials:
         """Compare fixed numbers of topics alone; return the best, and its priors.
 
         The fewest topics, and numbers from `least` on. The priors are those of the
-        state of one split.
+        split with the median concentration of repeated words.
         """
         fixed = self._compare_numbers(monitor, least)
         fixed, _ = self._penalised(fixed, fixed)
         chosen, _ = self._smallest(fixed, fixed)
-        return chosen.n_started, result_of(chosen.trials[chosen.middle]).state
+        states = [result_of(one).state for one in chosen.trials]
+        states.sort(key=lambda state: (state.burstiness or NO_BURSTINESS).concentration)
+        return chosen.n_started, states[len(states) // 2]
 
     def _compare_numbers(self, monitor: Monitor, least: int = 1) -> list[Candidate]:
         """Fits of fixed numbers of topics, up to those that are clearly worse."""
         fixed, n_behind = list[Candidate](), 0
-        for n_topics in self._numbers():
-            if fixed and n_topics < least:
-                continue
+        numbers = list(self._numbers())
+        if least > 1:  # the fewest, this one, and more
+            numbers = sorted({*numbers[:1], least, *(n for n in numbers if n > least)})
+        for n_topics in numbers:
             monitor.remind(f"trial of {n_topics} topics beside each of the splits")
             fixed.append(self._fixed(n_topics))
             best = max(fixed, key=lambda one: one.logs.sum())

@@ -227,8 +227,8 @@ FIRST_RESTART = 250
 GROWTH = 2.0
 #: Documents that choose a number before, at least, and those that suffice.
 FEWEST_CHOOSING, ENOUGH_CHOOSING = 20, 100
-#: The same of priors that are learned by held-out documents.
-FIRST_PRIORS, GROWTH_OF_PRIORS = 100, 1.25
+#: Growth between two choices of priors by held-out documents, from then on.
+GROWTH_OF_PRIORS = 1.25
 #: Times as many documents as fit are kept, so that few calls make a choice.
 MARGIN = 1.1
 #: Documents that are kept at least, however long.
@@ -319,7 +319,7 @@ class Reservoir:
     @property
     def priors_are_due(self) -> bool:
         """Whether enough documents are new to learn priors by those held out."""
-        return self.n_docs >= max(GROWTH_OF_PRIORS * self.n_priors, FIRST_PRIORS)
+        return self.n_docs >= max(GROWTH_OF_PRIORS * self.n_priors, FIRST_RESTART)
 
     def end_priors(self) -> "Reservoir":
         """Record that priors were learned at this number of documents."""
