@@ -313,10 +313,10 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
     -----
     The updates are Eqs. (3) to (7) of [1]_ (mean-field) or the zero-order step of [2]_.
     `doc/derivations/hdp.rst` has the equations, the trials and departures from [1]_.
-    `partial_fit` begins with as many topics as its first documents tell. Up to 100
-    documents more are tried at each doubling; from 250 on topics start again then,
-    beside the stream, and held-out documents choose. Between these topics are born from
-    documents that are predicted badly. In fits to
+    `partial_fit` begins with as many topics as its first documents tell. Until 100 have
+    chosen, other numbers are tried at each doubling; from 250 on topics start again
+    then, beside the stream, and held-out documents choose. Between these topics are
+    born from documents that are predicted badly. In fits to
     fewer than 10,000 tokens (25,000 of short documents) each document judges once.
 
     References
@@ -759,6 +759,8 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         posterior = self._posterior
         posterior.restart = posterior.equivalent = posterior.held_out_gain = None
         posterior.gains = ()
+        if posterior.reservoir is not None:
+            posterior.reservoir = posterior.reservoir.keep_number()
         if self._posterior.outliers is not None:  # topics stay as they were edited
             self._posterior.outliers = replace(self._posterior.outliers, provisional=())
         super()._publish_edits()
@@ -943,14 +945,19 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         return learner
 
     def _restored(self, rows, executor, account, before):
-        """Return the learner of a file; trials begin again with the topics so far."""
+        """Return the learner of a file; trials begin again, with the topics so far.
+
+        But for few documents, which are split again.
+        """
         check_type("account", account, FitAccount)
         if account["has_ended"] or account["learner"] is not None:
             return super()._restored(rows, executor, account, before)
         posterior = before._posterior
         around = self._around(posterior, rows, executor)
         n_passes = self.max_iter - before.n_iter_
-        goes_on = posterior.trials_ended or not posterior.is_cross_fitted
+        has_time = self._plan.has_time_for_trials(n_passes)
+        has_split = posterior.is_cross_fitted and posterior.equivalent is None
+        goes_on = account["goes_on"] or not (has_split and has_time)
         return self._make_learner(posterior, around, goes_on, n_passes), around
 
     def _cross_fitted(

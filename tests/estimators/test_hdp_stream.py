@@ -284,3 +284,22 @@ def test_a_stream_of_few_documents_gets_more_topics_as_they_come(size, monkeypat
         check_lineage(hdp)
     assert scores[0] > scores[1] + 0.1
     assert numbers[0] >= 12 > numbers[1]
+
+
+@pytest.mark.usefixtures("all_splits")
+def test_few_documents_choose_no_number_where_topics_were_given(bars):
+    """After a fit or an edit, and from given topics; known ones may be many."""
+    X = bars.data[:160]
+    fitted = HDP(12, split_merge=False, max_iter=5, random_state=0).fit(X[:60])
+    given = HDP(init=fitted, random_state=0)
+    fitted.set_params(split_merge=True)
+    edited = HDP(random_state=0).partial_fit(X[:30])
+    edited.merge_components(edited.component_ids_[:2])
+    for hdp in (fitted, given, edited):
+        learn(hdp, X[60:100], 10)
+    assert fitted.n_components_ == given.n_components_ == 12
+    ids = edited.component_ids_.tolist()
+    assert ids == learn(edited, X[100:], 20).component_ids_.tolist()
+    seeds = {f"topic {j}": [j] for j in range(10)}
+    known = HDP(topic_word_prior=seeds, random_state=0)
+    assert learn(known, X[:25]).n_components_ >= 10

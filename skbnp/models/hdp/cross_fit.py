@@ -356,7 +356,7 @@ class CrossFittedTrials:
     def _compare_numbers(self, monitor: Monitor, least: int = 1) -> list[Candidate]:
         """Fits of fixed numbers of topics, up to those that are clearly worse."""
         fixed, n_behind = list[Candidate](), 0
-        numbers = list(self._numbers())
+        numbers = list(self._numbers()) or [max(self.n_carried, 1)]
         if least > 1:  # the fewest, this one, and more
             numbers = sorted({*numbers[:1], least, *(n for n in numbers if n > least)})
         for n_topics in numbers:

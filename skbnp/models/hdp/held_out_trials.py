@@ -398,7 +398,8 @@ class HeldOutTrials:
             f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
         )
         is_reduction = trial.kind == "reduction"
-        if is_reduction and (accepted or trial.n_topics not in self.path):
+        is_less = is_reduction or trial.kind == "merge of all"
+        if is_less and (accepted or trial.n_topics not in self.path):
             self.path[trial.n_topics] = trial.logs[trial.n_passes]
         if accepted:
             is_sure = gain.mean > SURE_ERRORS * gain.error and not self.penalty

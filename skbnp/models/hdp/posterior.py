@@ -225,9 +225,10 @@ SHARE = 0.1
 FIRST_RESTART = 250
 #: ...and times as many before each next time.
 GROWTH = 2.0
-#: Documents that choose a number before, at least, and those that suffice.
+#: Documents that choose a number before the first restart, at least, and those that
+#: suffice.
 FEWEST_CHOOSING, ENOUGH_CHOOSING = 20, 100
-#: Growth between two choices of priors by held-out documents, from then on.
+#: Growth between two choices of priors by held-out documents, from that number on.
 GROWTH_OF_PRIORS = 1.25
 #: Times as many documents as fit are kept, so that few calls make a choice.
 MARGIN = 1.1
@@ -311,10 +312,13 @@ class Reservoir:
 
     @property
     def number_is_due(self) -> bool:
-        """Whether documents, too few for the last choice of a number, have doubled."""
+        """Whether documents have doubled since too few of them chose a number.
+
+        Not after a fit, or where topics were given: these stay until a restart.
+        """
         n_next = max(GROWTH * self.n_last, FEWEST_CHOOSING)
-        is_enough = self.n_last >= ENOUGH_CHOOSING or self.n_docs >= FIRST_RESTART
-        return self.n_docs >= n_next and not is_enough
+        is_few = 0.0 < self.n_last < ENOUGH_CHOOSING and self.n_docs < FIRST_RESTART
+        return is_few and self.n_docs >= n_next
 
     @property
     def priors_are_due(self) -> bool:
@@ -346,6 +350,10 @@ class Reservoir:
             return np.zeros(len(scores), bool)
         deviation = np.sqrt(self.score_spread / (self.n_scored - 1.0))
         return scores < self.mean_score - OUTLIER * deviation
+
+    def keep_number(self) -> "Reservoir":
+        """Return the reservoir whose few documents choose no further number."""
+        return replace(self, n_last=max(self.n_last, ENOUGH_CHOOSING))
 
     def begin_restart(self) -> "Reservoir":
         """Record that topics start again at this number of documents."""
