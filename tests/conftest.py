@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from checks.corpora import topic_counts
 from skbnp.models.hdp import cross_fit
 from skbnp.rows import batch
+from skbnp.utils.sklearn import IS_NEW
 
 # Small corpora stand for large ones: they too are cut into blocks, three at
 # least where eight are usual, and one split of the documents judges numbers of topics,
@@ -46,8 +47,9 @@ def _skip_without_callbacks(item):
         raise
 
 
-pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_skip_without_callbacks)
-pytest_runtest_call = pytest.hookimpl(wrapper=True)(_skip_without_callbacks)
+if not IS_NEW:  # where there are callbacks, this error fails a test
+    pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_skip_without_callbacks)
+    pytest_runtest_call = pytest.hookimpl(wrapper=True)(_skip_without_callbacks)
 
 
 def _seeds():
