@@ -761,8 +761,8 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         posterior.gains = ()
         if posterior.reservoir is not None:
             posterior.reservoir = posterior.reservoir.keep_number()
-        if self._posterior.outliers is not None:  # topics stay as they were edited
-            self._posterior.outliers = replace(self._posterior.outliers, provisional=())
+        if posterior.outliers is not None:  # topics stay as they were edited
+            posterior.outliers = replace(posterior.outliers, provisional=())
         super()._publish_edits()
 
     _saved_parts = {

@@ -194,9 +194,9 @@ class HeldOutTrials:
                     births = self._births(births) if accepted else None
                 yield from self._learn_on()
                 yield from self._explain_tables()
-                before = self.model
+                was_one = self.model.kind == "merge of all"
                 yield from self._reduce()
-                if self.model.kind == "merge of all" and self.model is not before:
+                if self.model.kind == "merge of all" and not was_one:
                     births = self._births(self.model)
                 if births is None:
                     break
