@@ -35,6 +35,7 @@ from skbnp.inspection._shares import TopicShares, TopicSharesDisplay, topic_shar
 from skbnp.inspection._summary import summary
 from skbnp.inspection._terms import (
     TopicTermsDisplay,
+    document_intrusion,
     set_topic_names,
     top_documents,
     top_terms,
@@ -65,6 +66,7 @@ __all__ = [
     "TopicTreeDisplay",
     "align_components",
     "consensus_components",
+    "document_intrusion",
     "emerging_topics",
     "match_components",
     "report",

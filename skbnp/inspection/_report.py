@@ -18,8 +18,13 @@ from sklearn.base import BaseEstimator
 from skbnp.inspection._displays import shortened
 from skbnp.inspection._groups import counted
 from skbnp.inspection._shares import topic_shares
-from skbnp.inspection._summary import Account, next_steps, texts_of
-from skbnp.inspection._terms import relevant_columns, signed, top_documents
+from skbnp.inspection._summary import Account, next_steps
+from skbnp.inspection._terms import (
+    relevant_columns,
+    signed,
+    texts_of,
+    top_documents,
+)
 from skbnp.inspection._tokens import TopicText
 from skbnp.utils import fitted as read
 from skbnp.utils.archive import written

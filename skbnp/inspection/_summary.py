@@ -20,14 +20,14 @@ from skbnp.inspection._groups import (
     title,
     topic_groups,
 )
-from skbnp.inspection._terms import rank_topics, relevant_terms
+from skbnp.inspection._terms import rank_topics, relevant_terms, texts_of
 from skbnp.metrics import document_completion_score, split_tokens
 from skbnp.rows.survey import share_known
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import largest
 from skbnp.utils.fitted import best_sample, has_mixed, is_sampler, mixing
 from skbnp.utils.typing import Ints
-from skbnp.utils.validation import POSITIVE, check_counts, texts_in, validate_params
+from skbnp.utils.validation import POSITIVE, check_counts, validate_params
 
 #: Tokens of a document for which repeats are counted.
 SAMPLE_LENGTH = 100
@@ -610,21 +610,6 @@ def summary(
     wrapper = textwrap.TextWrapper(WIDTH, "- ", "  ")
     lines += [line for step in steps for line in wrapper.wrap(step)]
     return "\n".join(lines)
-
-
-def texts_of(X, documents):
-    """Return rows, and what to show of them: texts, titles or None."""
-    X = X if X is None or hasattr(X, "shape") or hasattr(X, "__len__") else list(X)
-    if documents is None:
-        return X, texts_in(X)
-    texts = [str(document) for document in documents]
-    n_rows = read.n_rows_of(X)
-    if X is None or len(texts) != n_rows:
-        raise ValueError(
-            f"documents must have an entry for each of {n_rows} rows of X, got "
-            f"{len(texts)}."
-        )
-    return X, texts
 
 
 def _example(row, texts):

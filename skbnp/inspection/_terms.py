@@ -1,6 +1,6 @@
 """Terms, documents, weights and names of topics, a table and a figure of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal, NamedTuple, Self, overload
@@ -21,6 +21,7 @@ from skbnp.utils.validation import (
     UNIT,
     StrOptions,
     row_totals,
+    texts_in,
     validate_params,
 )
 
@@ -367,11 +368,11 @@ LEADING_HALF = 0.5
 
 
 class IntrusionSet(NamedTuple):
-    """Terms of a topic, one of which does not belong to it."""
+    """Terms or documents of a topic, one of which does not belong to it."""
 
     topic: int  # its number
-    terms: list[str]  # in random order
-    intruder: int  # place of the term that does not belong
+    shown: list[Any]  # terms, or rows of documents, in random order
+    intruder: int  # place of what does not belong
 
 
 @validate_params({"n_terms": [POSITIVE], "random_state": ["random_state"]})
@@ -397,7 +398,7 @@ def word_intrusion(
 
     Returns
     -------
-    sets : list of named tuples (topic, terms, intruder)
+    sets : list of named tuples (topic, shown, intruder)
         One for each topic in use, in random order: the number of the topic, its
         `n_terms` most probable terms and one more, shuffled, and the place of that one.
         Topics of fewer terms, and those that no other topic has an intruder for, have
@@ -415,6 +416,7 @@ def word_intrusion(
 
     See Also
     --------
+    document_intrusion : The same with documents.
     skbnp.metrics.topic_coherence : What needs no people.
 
     Notes
@@ -434,33 +436,118 @@ def word_intrusion(
     >>> from skbnp.inspection import word_intrusion
     >>> phi = [[5, 4, 3, 0, 0, 0], [0, 0, 0, 3, 4, 5]]
     >>> first, _ = word_intrusion(phi, list("abcxyz"), n_terms=3, random_state=0)
-    >>> first.terms, first.terms[first.intruder]
+    >>> first.shown, first.shown[first.intruder]
     (['b', 'x', 'y', 'z'], 'b')
     """
-    rng = check_random_state(random_state)
-    distr, used = read.distributions(estimator), np.flatnonzero(read.in_use(estimator))
+    distr = read.distributions(estimator)
     names = read.column_names(estimator, distr.shape[1], feature_names)
+
+    def candidates(k):
+        """Most probable terms of a topic, and the second half of its vocabulary."""
+        order = np.argsort(-distr[k], kind="stable")
+        own = largest(distr[k], n_terms)
+        return own[distr[k, own] > 0.0], order[int(LEADING_HALF * len(order)) :]
+
+    sets = _intrusion_sets(estimator, candidates, n_terms, random_state)
+    return [one._replace(shown=names[one.shown].tolist()) for one in sets]
+
+
+def _intrusion_sets(estimator, candidates, n, random_state) -> list[IntrusionSet]:
+    """Make sets of `n` columns or rows of each topic in use, and one of another.
+
+    `candidates` are, for a row of `components_`, what is the topic's, and what may not
+    be.
+    """
+    rng, used = check_random_state(random_state), np.flatnonzero(read.in_use(estimator))
     if len(used) < 2:
         noun = type(read.fitted_model(estimator)).__name__
         raise ValueError(
             f"estimator must have two topics in use or more, {noun} has {len(used)}: "
-            "an intruder is a term of another topic."
+            "an intruder is of another topic."
         )
-    numbers = read.topic_numbers(estimator, len(distr))
-    leading = {int(k): largest(distr[k], n_terms) for k in used}
+    numbers = read.topic_numbers(estimator, used.max() + 1)
+    own, foreign = zip(*map(candidates, used), strict=True)
     sets = []
-    for k in rng.permutation(used).tolist():
-        own, order = leading[k], np.argsort(-distr[k], kind="stable")
-        improbable = np.setdiff1d(order[int(LEADING_HALF * len(order)) :], own)
-        leaders = np.concatenate([leading[j] for j in leading if j != k])
-        intruders = np.intersect1d(improbable, leaders)
-        if len(own) < n_terms or distr[k, own].min() <= 0.0 or len(intruders) == 0:
+    for i in rng.permutation(len(used)).tolist():
+        others = np.concatenate([*own[:i], *own[i + 1 :]])
+        intruders = np.intersect1d(np.setdiff1d(foreign[i], own[i]), others)
+        if len(own[i]) < n or len(intruders) == 0:
             continue
         intruder = intruders[rng.randint(len(intruders))]
-        columns = rng.permutation(np.append(own, intruder))
-        place = int(np.flatnonzero(columns == intruder)[0])
-        sets.append(IntrusionSet(int(numbers[k]), names[columns].tolist(), place))
+        shown = rng.permutation(np.append(own[i], intruder))
+        place = int(np.flatnonzero(shown == intruder)[0])
+        sets.append(IntrusionSet(int(numbers[used[i]]), shown.tolist(), place))
     return sets
+
+
+@validate_params({"n_documents": [POSITIVE], "random_state": ["random_state"]})
+def document_intrusion(
+    estimator: BaseEstimator,
+    X: Any,
+    *,
+    n_documents: int = 3,
+    random_state: Any = None,
+) -> list[IntrusionSet]:
+    """Make sets of documents among which people are to find the one of another topic.
+
+    Parameters
+    ----------
+    estimator : fitted topic model or Pipeline that ends in one
+        Anything whose `transform` returns the share of each topic in each document.
+    X : array-like or sparse of shape (n_samples, n_features), or iterable of str
+        What `estimator.transform` takes: raw documents for a text Pipeline.
+    n_documents : int, default=3
+        Documents of the topic in each set.
+    random_state : int, RandomState instance or None, default=None
+        Chooses intruders, and the order of documents and of sets.
+
+    Returns
+    -------
+    sets : list of named tuples (topic, shown, intruder)
+        One for each topic in use, in random order: the number of the topic, rows of
+        `X`, shuffled, and the place of the one that does not belong. Topics of fewer
+        documents, and those that all documents have tokens of, have no set.
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    TypeError
+        If `transform` returns coordinates, not shares.
+    ValueError
+        If fewer than two topics are in use.
+
+    See Also
+    --------
+    word_intrusion : The same with words.
+    top_documents : Documents of each topic.
+
+    Notes
+    -----
+    As :func:`word_intrusion`, with the documents in which a topic has the largest
+    share. The intruder is such a document of another topic, and has no tokens of this
+    one, as :func:`top_documents` counts them.
+
+    Examples
+    --------
+    >>> from skbnp import HDP
+    >>> from skbnp.inspection import document_intrusion
+    >>> X = [[0, 9], [5, 0], [1, 7], [9, 0], [0, 4]] * 9
+    >>> hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    >>> first, _ = document_intrusion(hdp, X[:5], n_documents=2, random_state=0)
+    >>> first.shown, first.intruder
+    ([4, 3, 1], 0)
+    """
+    X = read.documents_of(X)
+    documents = top_documents(estimator, X, read.n_rows_of(X))
+    rows = np.arange(documents.shape[1])
+
+    def candidates(k):
+        """Best documents of a topic, and those without tokens of it."""
+        own = documents[k, documents[k] >= 0]
+        return own[:n_documents], np.setdiff1d(rows, own)
+
+    return _intrusion_sets(estimator, candidates, n_documents, random_state)
 
 
 #: Share of documents from which a topic is one of all of them.
@@ -544,8 +631,16 @@ def _measured(estimator, X, epochs, shares):
     return counts.sum(axis=0) / counts.sum(), presence, examples
 
 
+@validate_params({"n_terms": [POSITIVE], "n_documents": [POSITIVE]})
 def set_topic_names(
-    estimator: BaseEstimator, names: Mapping[int, str] | Sequence[str] | None
+    estimator: BaseEstimator,
+    names: Mapping[int, str] | Sequence[str] | Callable[[list, list], str] | None,
+    X: Any = None,
+    *,
+    feature_names: ArrayLike | None = None,
+    documents: Any = None,
+    n_terms: int = 10,
+    n_documents: int = 3,
 ) -> None:
     """Give names to the topics of a fitted model.
 
@@ -559,17 +654,35 @@ def set_topic_names(
     estimator : fitted topic model or Pipeline that ends in one
         The model that is changed: it gets the attribute `topic_names_`, a dict of ids
         to names.
-    names : dict of int to str, sequence of str of length n_components, or None
+    names : dict of int to str, sequence of str of length n_components, callable or None
         Name of each topic: by the numbers that `summary` shows, for any of them, or
         one for each row of `components_`. An empty name takes a name away, None all.
+        A callable, such as one that asks a language model, is called for each topic in
+        use with the list of its terms and that of its documents, and returns its name;
+        numbers of topics are added to a name that it returns more than once.
+    X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
+            default=None
+        Documents for the callable; raw documents for a text Pipeline. Without, its
+        lists of documents are empty.
+    feature_names : array-like of str of shape (n_features,), default=None
+        As in :func:`top_terms`.
+    documents : iterable of str of length n_samples, default=None
+        What the callable gets of the rows of `X`. `None` takes `X` if it is texts, else
+        numbers of rows.
+    n_terms : int, default=10
+        Terms that the callable gets, those that tell the topic apart first.
+    n_documents : int, default=3
+        Documents that the callable gets, those of the largest shares first.
 
     Raises
     ------
     NotFittedError
         If the model is not fitted.
+    TypeError
+        If `X` is given and `transform` returns coordinates, not shares.
     ValueError
         If a number is unknown, there is not one name for each topic, or two topics
-        would have one name.
+        would have one name; nothing is changed then.
 
     See Also
     --------
@@ -586,10 +699,24 @@ def set_topic_names(
     >>> set_topic_names(hdp, {1: "weather"})
     >>> hdp.get_feature_names_out().tolist()
     ['hdp0', 'weather']
+    >>> def label(terms, documents):
+    ...     return " & ".join(terms[:2])
+    >>> set_topic_names(hdp, label, feature_names=["rain", "snow", "sun"])
+    >>> hdp.get_feature_names_out().tolist()
+    ['rain & snow', 'sun & rain']
     """
     n, model = len(read.fitted(estimator, "components_")), read.fitted_model(estimator)
     numbers = read.topic_numbers(estimator, n).tolist()
     ids = np.asarray(getattr(model, "component_ids_", numbers)).tolist()
+    if callable(names):
+        terms = relevant_terms(estimator, feature_names, n_terms)
+        best = _best_documents(estimator, X, documents, n_documents)
+        used = np.flatnonzero(read.in_use(estimator)).tolist()
+        called = [names(terms[k], best[k] if best else []) for k in used]
+        names = {numbers[k]: name for k, name in zip(used, called, strict=True)}
+        for number, name in names.items():
+            if name and isinstance(name, str) and called.count(name) > 1:
+                names[number] = f"{name} ({number})"
     given = _by_number(names, numbers)
     unknown = [number for number in given if number not in numbers]
     if unknown:
@@ -610,6 +737,30 @@ def set_topic_names(
         model.topic_names_ = known
     else:
         vars(model).pop("topic_names_", None)
+
+
+def texts_of(X, documents):
+    """Return rows, and what to show of them: texts, titles or None."""
+    X = X if X is None or hasattr(X, "shape") or hasattr(X, "__len__") else list(X)
+    if documents is None:
+        return X, texts_in(X)
+    texts = [str(document) for document in documents]
+    n_rows = read.n_rows_of(X)
+    if X is None or len(texts) != n_rows:
+        raise ValueError(
+            f"documents must have an entry for each of {n_rows} rows of X, got "
+            f"{len(texts)}."
+        )
+    return X, texts
+
+
+def _best_documents(estimator, X, documents, n) -> list[list[Any]]:
+    """Return texts, or numbers of rows, of the best documents of each topic."""
+    X, texts = texts_of(X, documents)
+    if X is None:
+        return []
+    best = [rows[rows >= 0].tolist() for rows in top_documents(estimator, X, n)]
+    return best if texts is None else [[texts[row] for row in rows] for rows in best]
 
 
 def _by_number(names, numbers) -> dict[int, str]:

@@ -48,7 +48,8 @@ OVER_TIME = {
     "topic_shares",
     "topics_over_time",
 }
-WITH_ROWS = {"to_pyldavis", "token_topics", "top_documents"}
+WITH_ROWS = {"document_intrusion", "to_pyldavis", "token_topics", "top_documents"}
+OF_SHARES = {"document_intrusion", "top_documents"}
 OF_FLAT_MODELS = {"TopicGroupsDisplay", "topic_groups"}
 #: What they return, what fits models itself, and what has tests of its own.
 OTHERS = {
@@ -135,7 +136,7 @@ def lacks(function, model):
         return "one estimate, which TopicTermsDisplay draws"
     if function in OF_FLAT_MODELS and hasattr(model, "tree_"):
         return "has a tree: TopicTreeDisplay draws it"
-    if function == "top_documents" and not gives_proportions(model):
+    if function in OF_SHARES and not gives_proportions(model):
         return "gives coordinates: sort the columns"
     if function in ("to_lda", "to_pyldavis") and not takes_counts_only(model):
         return "has directions: use topics_to_frame"

@@ -8,7 +8,7 @@ from checks.estimators import FIRST, fresh, rows_of
 from checks.long import daily
 from skbnp import HDP, DependentTrees
 from skbnp.datasets import make_hdp
-from skbnp.inspection import top_terms, word_intrusion
+from skbnp.inspection import document_intrusion, top_terms, word_intrusion
 
 DRAWN = make_hdp(150, n_features=120, n_components=4, random_state=0)
 X = DRAWN.data
@@ -18,7 +18,7 @@ def check_sets(sets, phi, numbers, n_terms):
     """Raise unless each set has the leading terms of its topic and one intruder."""
     for result in sets:
         row = list(numbers).index(result.topic)
-        columns = [int(term.removeprefix("column ")) for term in result.terms]
+        columns = [int(term.removeprefix("column ")) for term in result.shown]
         intruder = columns.pop(result.intruder)
         leading = np.argsort(-phi[row], kind="stable")
         assert sorted(columns) == sorted(leading[:n_terms])
@@ -57,6 +57,40 @@ def test_the_seed_names_the_sets():
     phi = DRAWN.topic_word_distr
     assert word_intrusion(phi, random_state=3) == word_intrusion(phi, random_state=3)
     assert word_intrusion(phi, random_state=3) != word_intrusion(phi, random_state=4)
+
+
+def check_documents(sets, shares, numbers, n_documents):
+    """Raise unless each set has best documents of its topic, and one without tokens."""
+    assert sets
+    for result in sets:
+        row = list(numbers).index(result.topic)
+        shown = list(result.shown)
+        intruder = shown.pop(result.intruder)
+        assert len(set(shown)) == n_documents
+        own = shares[:, row]
+        assert own[shown].min() >= np.sort(own)[-n_documents]
+        assert own[intruder] < 0.5 * own[shown].min()
+        others = np.delete(shares, row, axis=1)
+        assert (others[intruder] >= np.sort(others, axis=0)[-n_documents]).any()
+
+
+@pytest.mark.parametrize("name", ["HDP-online", "GibbsHDP"])
+def test_sets_have_documents_of_a_topic_and_one_of_another(name):
+    model = fresh(FIRST[name]).fit(X)
+    shares, numbers = model.transform(X), model._topic_numbers
+    sets = document_intrusion(model, X, n_documents=4, random_state=0)
+    check_documents(sets, shares, numbers, 4)
+    assert sets == document_intrusion(model, X, n_documents=4, random_state=0)
+    wrong = [result._replace(intruder=(result.intruder + 1) % 5) for result in sets]
+    with pytest.raises(AssertionError):
+        check_documents(wrong, shares, numbers, 4)
+
+
+def test_a_topic_of_all_documents_has_no_intruder_among_them():
+    model = fresh(FIRST["NestedCRP-batch"]).fit(X)
+    topics = {result.topic for result in document_intrusion(model, X, n_documents=1)}
+    assert topics
+    assert 0 not in topics  # the root
 
 
 # -- relevance -------------------------------------------------------------------------

@@ -151,6 +151,71 @@ def test_names_that_cannot_be_are_refused_and_change_nothing(names, says):
     assert hdp.topic_names_ == {int(hdp.component_ids_[0]): "sun"}
 
 
+# -- names by a callable ---------------------------------------------------------------
+
+
+def texts_of_two_topics():
+    texts = ["sun rain sun", "rain sun", "oil coal", "coal coal oil"] * 30
+    hdp = HDP(2, split_merge=False, random_state=0)
+    return texts, make_pipeline(CountVectorizer(), hdp).fit(texts)
+
+
+def test_a_callable_gets_terms_and_documents_of_each_topic():
+    texts, model = texts_of_two_topics()
+    calls = []
+
+    def label(terms, documents):
+        calls.append((terms, documents))
+        return "fuel" if "coal" in terms[:2] else "weather"
+
+    set_topic_names(model, label, iter(texts), n_terms=2, n_documents=3)
+    assert [terms for terms, _ in calls] == topics_to_frame(model, n_terms=2)[
+        "terms"
+    ].tolist()
+    best = top_documents(model, texts, 3)
+    assert [documents for _, documents in calls] == [
+        [texts[row] for row in rows] for rows in best
+    ]
+    assert sorted(model.get_feature_names_out()) == ["fuel", "weather"]
+    calls.clear()
+    set_topic_names(model[-1], label, feature_names=model[0].get_feature_names_out())
+    assert [documents for _, documents in calls] == [[], []]
+    calls.clear()
+    counts = model[0].transform(texts)
+    names = model[0].get_feature_names_out()
+    set_topic_names(model[-1], label, counts, feature_names=names, n_documents=3)
+    assert [documents for _, documents in calls] == best.tolist()
+    calls.clear()
+    set_topic_names(model, label, texts, documents=range(120), n_documents=1)
+    assert [documents for _, documents in calls] == [[str(row)] for row in best[:, 0]]
+
+
+def test_names_that_a_callable_returns_twice_get_numbers():
+    texts, model = texts_of_two_topics()
+    set_topic_names(model, lambda terms, documents: "a topic", texts)
+    names = [f"a topic ({number})" for number in model[-1].component_ids_]
+    assert model.get_feature_names_out().tolist() == names
+    set_topic_names(model, lambda terms, documents: "coal" * ("coal" in terms[0]))
+    assert list(model[-1].topic_names_.values()) == ["coal"]
+
+
+def test_a_callable_that_fails_changes_nothing():
+    texts, model = texts_of_two_topics()
+    set_topic_names(model, ["a", "b"])
+
+    def no_answer(terms, documents):
+        raise ConnectionError
+
+    for wrong, says in (
+        (no_answer, ConnectionError),
+        (lambda terms, documents: None, ValueError),
+        (lambda terms, documents: [], ValueError),
+    ):
+        with pytest.raises(says):
+            set_topic_names(model, wrong, texts)
+    assert model.get_feature_names_out().tolist() == ["a", "b"]
+
+
 # -- frames ----------------------------------------------------------------------------
 
 
