@@ -1,6 +1,7 @@
 """All checks of input and parameters."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import chain
 from numbers import Integral, Real
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
@@ -98,7 +100,39 @@ def are_texts(X: MatrixLike) -> bool:
     first = next(rows, None)
     if isinstance(first, (list, tuple)):
         return isinstance(first[0], (str, tuple))
-    return isinstance(first, str)
+    return isinstance(first, (str, bytes))
+
+
+@contextmanager
+def _naming_texts(X: MatrixLike, name: str) -> Iterator[None]:
+    """Name the column of texts if a conversion of `X` to numbers meets one."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string to float" not in str(error):
+            raise
+        rows = np.asarray(X, dtype=object)
+        for column, values in enumerate(rows.reshape(len(rows), -1).T):
+            for text in values:
+                if isinstance(text, (str, bytes)) and not _is_number(text):
+                    names = get_feature_names(X)
+                    label = column if names is None else names[column]
+                    raise ValueError(
+                        f"{name} must hold numbers, got {text[:40]!r} in column "
+                        f"{label!r}. sklearn.feature_extraction.text.CountVectorizer "
+                        "counts the words of a column of texts; leave out columns of "
+                        "names and labels."
+                    ) from None
+        raise
+
+
+def _is_number(text: str | bytes) -> bool:
+    """Whether NumPy converts a text to a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def texts_in(X: Any) -> list[str] | None:
@@ -148,8 +182,22 @@ def check_container(X: MatrixLike, name: str) -> None:
     ------
     TypeError
         If `X` is an annotated matrix (as of anndata), or a collection of Dask that
-        NumPy does not turn into numbers: a frame, or an array of sparse chunks.
+        NumPy does not turn into numbers: a frame, or an array of sparse chunks; if it
+        is an array of another library on a GPU, or scikit-learn is to compute with it.
     """
+    if hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray):
+        kind = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
+        advice = (
+            f"{name} must be an array of NumPy, got {kind}: everything is computed on "
+            f"the processor. Give numpy.asarray({name}), or from a GPU "
+            f"{name}.cpu().numpy() of PyTorch, {name}.get() of CuPy."
+        )
+        if get_config()["array_api_dispatch"]:
+            raise TypeError(advice)
+        try:
+            np.asarray(X)
+        except Exception as error:
+            raise TypeError(advice) from error
     is_annotated = all(hasattr(X, part) for part in ("X", "obs", "var"))
     if is_annotated and not hasattr(X, "columns"):  # a frame may have such columns
         raise TypeError(
@@ -436,9 +484,10 @@ def _checked(estimator: BaseEstimator, X: MatrixLike, reset: bool, **how: Any) -
     scikit-learn sets them before it checks the values, so that a refused first call
     would leave an estimator half fitted.
     """
-    if reset:
-        return check_array(X, estimator=estimator, input_name="X", **how)
-    return validate_data(estimator, X, reset=False, **how)
+    with _naming_texts(X, "X"):
+        if reset:
+            return check_array(X, estimator=estimator, input_name="X", **how)
+        return validate_data(estimator, X, reset=False, **how)
 
 
 def check_rows(
@@ -582,7 +631,8 @@ def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_a
 def check_counts(X: MatrixLike, *, name: str = "X", whom: str) -> sp.csr_array:
     """Check a document-term matrix that belongs to no estimator."""
     X = check_before_conversion(X, name)
-    checked = check_array(X, input_name=name, **_COUNTS)
+    with _naming_texts(X, name):
+        checked = check_array(X, input_name=name, **_COUNTS)
     return _as_counts(checked, name, whom)
 
 

@@ -7,8 +7,12 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+from sklearn import config_context
 from sklearn.base import clone
 
 from skbnp import HDP, DependentTrees, HierarchicalComponentAnalysis
@@ -71,12 +75,72 @@ def test_duplicates_of_small_integers_are_summed_without_overflow():
         np.array(["rain", "sun"]),
         [["rain", "sun"], ["snow"]],
         [[(0, 1), (3, 2)], [(1, 1)]],
+        [b"rain", b"sun"],
     ],
-    ids=["text", "array", "tokens", "bags"],
+    ids=["text", "array", "tokens", "bags", "bytes"],
 )
 def test_texts_are_refused_by_naming_what_counts_words(texts):
     with pytest.raises(ValueError, match="CountVectorizer"):
         check_counts(texts, whom="fit")
+
+
+OF_EACH_KIND = pytest.mark.parametrize(
+    "model", [HDP(), DependentTrees(), HierarchicalComponentAnalysis()]
+)
+
+
+@OF_EACH_KIND
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_column_of_texts_is_named(model, kind):
+    columns = {"id": ["1", "2"], "answer": ["4", "rain and sun"], "age": [20, 30]}
+    says = (
+        r"X must hold numbers, got 'rain and sun' in column 'answer'.*CountVectorizer"
+    )
+    with pytest.raises(ValueError, match=says):
+        model.fit(kind(columns))
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_columns_of_arrays_have_numbers_and_texts_of_numbers_are_read():
+    with pytest.raises(ValueError, match=r"weights must hold numbers.* in column 1"):
+        check_counts(np.array([["1", "rain"]]), name="weights", whom="test")
+    assert check_counts(np.array([["1", "2"]]), whom="test").sum() == 3.0
+
+
+class Tensor:
+    """An array of another library, which NumPy may not read where it is."""
+
+    shape, ndim, dtype = (40, 4), 2, np.dtype(float)
+
+    def __init__(self, is_near):
+        self.is_near = is_near
+
+    def __len__(self):
+        return len(X)
+
+    def __dlpack__(self):
+        """Hand it to other libraries."""
+
+    def __array__(self, dtype=None, copy=None):
+        if not self.is_near:
+            raise TypeError("Implicit conversion is not allowed")
+        return X.astype(dtype)
+
+
+X = np.arange(160).reshape(40, 4) % 7 + 1.0
+
+
+@OF_EACH_KIND
+def test_arrays_on_other_devices_are_refused_by_naming_the_conversion(model):
+    says = r"X must be an array of NumPy, got .*Tensor.*numpy\.asarray\(X\).*X\.cpu\(\)"
+    with pytest.raises(TypeError, match=says):
+        model.fit(Tensor(is_near=False))
+    with config_context(array_api_dispatch=True):
+        with pytest.raises(TypeError, match=says):
+            model.fit(Tensor(is_near=True))
+        model = clone(model).set_params(max_iter=2, random_state=0).fit(X)
+    near = clone(model).fit(Tensor(is_near=True))
+    assert_array_equal(near.transform(X), model.transform(X))
 
 
 class Annotated:
@@ -86,9 +150,7 @@ class Annotated:
     shape = (4, 4)
 
 
-@pytest.mark.parametrize(
-    "model", [HDP(), DependentTrees(), HierarchicalComponentAnalysis()]
-)
+@OF_EACH_KIND
 @pytest.mark.parametrize("method", ["fit", "fit_transform", "partial_fit"])
 def test_an_annotated_matrix_is_refused_by_naming_the_matrix_in_it(model, method):
     with pytest.raises(TypeError, match=r"X must be a matrix, got Annotated.*adata\.X"):
@@ -96,9 +158,7 @@ def test_an_annotated_matrix_is_refused_by_naming_the_matrix_in_it(model, method
     assert not hasattr(model, "n_features_in_")
 
 
-@pytest.mark.parametrize(
-    "model", [HDP(), DependentTrees(), HierarchicalComponentAnalysis()]
-)
+@OF_EACH_KIND
 def test_lazy_rows_are_refused_by_naming_what_takes_them(model):
     frame = pd.DataFrame(np.eye(4)).add_prefix("w")
     sparse = da.ones((4, 4), chunks=(2, 4)).map_blocks(sp.csr_array)
