@@ -1,6 +1,7 @@
 """Imports point down, and each outside library comes in through its door."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -141,6 +142,17 @@ def check_metrics_score_alone(path, source):
         assert is_allowed, f"{path} uses {node.id} outside of score"
 
 
+#: A variable of C, or of a module, that functions change: two threads would share it.
+SHARED = re.compile(
+    r"^\s*static\s+(?!.*\bconst\b)[^()]*[;=\[]|^\s*global\s", re.MULTILINE
+)
+
+
+def check_has_no_state(path, source):
+    found = SHARED.search(source)
+    assert not found, f"{path}: {found[0].strip()} ... is shared by threads"
+
+
 FILES = python_files(PACKAGE)
 
 
@@ -164,6 +176,13 @@ def test_estimators_ask_metrics_for_scores_alone():
             check_metrics_score_alone(path, (PACKAGE / path).read_text())
 
 
+def test_kernels_have_no_state():
+    kernels = PACKAGE / "kernels"
+    for pattern in ("*.pyx", "*.pxd", "*.h"):
+        for path in python_files(kernels, pattern):
+            check_has_no_state(path, (kernels / path).read_text())
+
+
 # -- negative controls -----------------------------------------------------------------
 
 
@@ -172,6 +191,25 @@ def test_the_check_of_estimators_tells_another_use_of_metrics():
     check_metrics_score_alone("a.py", source.replace("transform", "score"))
     with pytest.raises(AssertionError):
         check_metrics_score_alone("a.py", source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "static double scratch[64];",
+        "static int n_calls = 0;",
+        "cdef int f() noexcept nogil:\n    global n_calls\n    n_calls += 1",
+    ],
+)
+def test_state_of_a_kernel_is_noticed(source):
+    for stateless in (
+        "static const double TABLE[2] = {1.0, 2.0};",
+        "static inline double f(double x) {\n    double y = x;",
+        source.replace("static", "static const").replace("global", "cdef int"),
+    ):
+        check_has_no_state("a.h", stateless)
+    with pytest.raises(AssertionError, match="shared by threads"):
+        check_has_no_state("a.h", source)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """The same seed gives the same bits, whoever does the work."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import joblib
 import pytest
 from sklearn.base import clone
@@ -71,6 +74,22 @@ def check_jobs_do_not_matter(estimator, run, n_jobs):
     """Raise unless `run` of the estimator gives the same bits with so many jobs."""
     one = run(parallel(estimator, n_jobs=1))
     assert_same(one, run(parallel(estimator, n_jobs=n_jobs)))
+
+
+def check_threads_do_not_matter(fit, estimators):
+    """Raise unless two threads, which begin at once, learn the bits of one at a time.
+
+    `fit` gets an estimator and the barrier of all that run at once.
+    """
+    alone = [learned(fit(clone(one), Barrier(1))) for one in estimators]
+    both = Barrier(2)
+
+    def begin(one):
+        both.wait(timeout=60)
+        return learned(fit(one, both))
+
+    with ThreadPoolExecutor(2) as pool:
+        assert_same(alone, [*pool.map(begin, estimators)])
 
 
 def are_all_same(results):
@@ -167,6 +186,25 @@ def test_number_of_jobs_may_change_in_a_stream(estimator, many, small_blocks):
         one.partial_fit(part)
         two.set_params(n_jobs=n_jobs).partial_fit(part)
     assert_same(learned(one), learned(two))
+
+
+@every_drawing
+def test_fits_of_two_threads_do_not_disturb_each_other(estimator, many, small_blocks):
+    estimators = [parallel(estimator, random_state=s, n_jobs=1 + s) for s in (0, 1)]
+    check_threads_do_not_matter(lambda one, both: one.fit(many), estimators)
+
+
+def test_the_check_of_threads_tells_what_they_share():
+    many, scratch = topic_counts(120, 30), {}
+
+    def fit(estimator, both):
+        scratch["seed"] = estimator.random_state
+        both.wait(timeout=60)
+        return estimator.set_params(random_state=scratch["seed"]).fit(many)
+
+    estimators = [parallel(FIRST["HDP-online"], random_state=s) for s in (0, 1)]
+    with pytest.raises(AssertionError):
+        check_threads_do_not_matter(fit, estimators)
 
 
 @every_estimator(among=DOORS, daily=["HDP-online"])
