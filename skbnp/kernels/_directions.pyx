@@ -500,24 +500,6 @@ def inner_products(
             found[i, 5] = mu != NULL
 
 
-def fits(
-    const Py_ssize_t[::1] rows,         # IN nodes
-    const double[:, ::1] means,
-    const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] values,
-    double[::1] found,                  # OUT (n_rows,)
-):
-    """s'E of nodes."""
-    cdef Py_ssize_t i, row
-    cdef int32_t at
-    cdef double total
-    with nogil:
-        for i in range(rows.shape[0]):
-            row, total = rows[i], 0.0
-            for at in range(indptr[row], indptr[row + 1]):
-                total += values[at] * means[row, words[at]]
-            found[i] = total
-
-
 def place_draws(
     const Py_ssize_t[::1] rows,         # IN which rows of the table
     const double[::1] cosines,          # IN (n_rows,) products with mean directions

@@ -31,27 +31,6 @@ def products(
                 found[k, rows[i]] = dot(n, &directions[rows[i], 0], &vectors[k, 0])
 
 
-def sparse_products(
-    const Py_ssize_t[::1] rows,         # IN which directions
-    const double[:, ::1] directions,    # IN (n_directions, n_words)
-    const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] values,
-    double[:, ::1] found,               # OUT (n_vectors, n_directions), these columns
-):
-    """Inner products of directions with some sparse vectors."""
-    cdef Py_ssize_t i, k
-    cdef int32_t at
-    cdef double total
-    cdef const double* direction
-    with nogil:
-        for i in range(rows.shape[0]):
-            direction = &directions[rows[i], 0]
-            for k in range(indptr.shape[0] - 1):
-                total = 0.0
-                for at in range(indptr[k], indptr[k + 1]):
-                    total += values[at] * direction[words[at]]
-                found[k, rows[i]] = total
-
-
 def prior_products(
     const Py_ssize_t[::1] nodes,        # IN which nodes, by position in the tree
     const double[:, ::1] directions,    # IN (n_directions, n_words)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from scipy.special import psi
 
@@ -11,8 +12,9 @@ from skbnp.kernels._ncrp_local import (
     CHEAP_ITERATIONS,
     infer_paths,
     share_words,
-    sum_words,
 )
+from skbnp.models.nested_crp.local import DocPaths
+from skbnp.models.nested_crp.model import PathStats
 
 #: Nodes of stubs, by name; the tree of three levels has its leaves in the last.
 STUBS = {
@@ -84,10 +86,7 @@ def dense(given, result):
 
 def add(given, result, *, factorised=False):
     """Sums of the kernel: S, R, m, O and U."""
-    n_words, n_nodes = given["log_weights"].shape
-    n_stubs, n_levels = given["stub_nodes"].shape
-    sums, variances = np.zeros((2, n_nodes, n_words))
-    masses, off_tokens = np.zeros(n_stubs), np.zeros(n_levels)
+    n_words, n_levels = len(given["log_weights"]), given["stub_nodes"].shape[1]
     limits, stubs, shares, _, weights, _ = result
     corpus = sparse(given["counts"])
     tokens, entropies = share_words(
@@ -103,21 +102,14 @@ def add(given, result, *, factorised=False):
         factorised,
     )
     pairs = np.cumsum([0, *(np.diff(corpus[0]) * np.diff(limits))])
-    sum_words(
-        corpus[0].astype(np.int64),
-        *corpus[1:],
-        limits.astype(np.int64),
-        stubs,
-        shares,
-        pairs,
-        tokens,
-        given["stub_nodes"],
-        sums,
-        variances,
-        masses,
-        off_tokens,
+    docs = DocPaths(
+        limits.astype(np.int64), stubs, shares, weights, pairs, tokens, entropies, None
     )
-    return sums.T, variances.T, masses, off_tokens, entropies.sum()
+    X = sp.csr_array((corpus[2], corpus[1], corpus[0]), given["counts"].shape)
+    total = PathStats.zero(len(given["log_prior"]), n_words, n_levels)
+    total = docs.add_to(total, X, given["stub_nodes"])
+    words, variances = total.word_counts.T, total.word_variances.T
+    return words, variances, total.stub_masses, total.off_tree_tokens, total.entropy
 
 
 def twin(given, max_iter=1000, *, factorised=False):

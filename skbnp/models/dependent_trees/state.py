@@ -14,7 +14,7 @@ from skbnp.distributions import expansion, log_normaliser
 from skbnp.kernels import _directions as kernels
 from skbnp.kernels import _sticks as stick_kernels
 from skbnp.trees import Tree
-from skbnp.utils.arrays import members, padded, with_columns
+from skbnp.utils.arrays import members, padded, rows_of, with_columns
 from skbnp.utils.ranges import Amount, LeastAmount, Positive, Sized
 from skbnp.utils.typing import Array, Ints, Ints32
 
@@ -569,9 +569,10 @@ def _direction_terms(state: EpochState, priors: TreePriors) -> Array:
 
 def row_fits(state: EpochState, stats: EpochStats) -> Array:
     """s_e'E_e of all nodes."""
-    result = np.empty(len(state.tree))
-    kernels.fits(state.places, state.means, *stats.arrays, result)
-    return result
+    limits, words, values = stats.arrays
+    nodes = rows_of(limits)
+    fits = np.bincount(nodes, values * state.means[nodes, words], len(state.tree))
+    return fits.astype(np.float64)
 
 
 def direction_bound(state: EpochState, stats: EpochStats, priors: TreePriors) -> float:

@@ -133,8 +133,6 @@ def _counted(values: NDArray) -> Counted:
 
 #: Places beyond those that the longest document may need.
 SPARE_PLACES = 64
-#: Counts of a word in a topic that are looked up; larger ones are few.
-COMMON_COUNTS = 4096
 #: Products of ratios (n + eta) / eta stay below the exponential of this.
 MOST_NATS = 600.0
 
@@ -159,17 +157,21 @@ class TableAssignments:
         Returns also the dishes that occur; in the tables they are numbered without
         gaps.
         """
-        served = np.flatnonzero(np.bincount(dish))
-        numbers = np.zeros(len(served) and served[-1] + 1, dtype=np.int32)
-        numbers[served] = np.arange(len(served))
-        n_tokens, n_docs = len(tokens), len(tokens.begin) - 1
-        table, size, dish_of = np.zeros((3, n_tokens), dtype=np.int32)
-        n_tables = np.zeros(n_docs, dtype=np.int32)
-        n = kernel.one_table_per_dish(
-            tokens.begin, numbers[dish], len(served), table, n_tables, size, dish_of
+        served, number = np.unique(dish, return_inverse=True)
+        n_docs, doc = len(tokens.begin) - 1, tokens.doc
+        _, first, table, size = np.unique(
+            doc * len(served) + number,
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
         )
+        order = np.argsort(first)  # tables in the order of their first tokens
+        n_tables = np.bincount(doc[first], minlength=n_docs).astype(np.int32)
+        before = np.cumsum(n_tables) - n_tables
+        table = np.argsort(order)[table] - before[doc]
+        dish_of = number[first[order]].astype(np.int32)
         table = table.astype(_smallest_type(n_tables))
-        return cls(table, n_tables, size[:n].copy(), dish_of[:n].copy()), served
+        return cls(table, n_tables, size[order].astype(np.int32), dish_of), served
 
 
 def _smallest_type(counts: NDArray) -> np.dtype:
@@ -619,17 +621,7 @@ class Seating:
 
     def count_of_counts(self) -> tuple[Array, NDArray]:
         """Values of counts n_kw that occur, and their frequencies."""
-        times = np.zeros(COMMON_COUNTS, dtype=np.int32)
-        # An entry is large before, or half of it at least is of tokens here.
-        n_large = 2 * len(self.words) // COMMON_COUNTS + 1
-        if self.before is not None:
-            before, times_before = self._counted_before
-            n_large += int(times_before[before >= COMMON_COUNTS // 2].sum())
-        large = np.zeros(n_large, dtype=np.int32)
-        n_large = kernel.count_of_counts(self, times, large)
-        common = np.flatnonzero(times)
-        counts = np.concatenate([common, large[:n_large]]).astype(np.float64)
-        return counts, np.concatenate([times[common], np.ones(n_large, np.int64)])
+        return _counted(self.entry_count[_filled(self.room, self.n_entries)])
 
 
 def _filled(limits: NDArray, n: NDArray) -> Ints:
