@@ -51,6 +51,23 @@ def test_every_page_and_figure_of_the_papers_is_listed():
     assert all(cell.strip() for row in rows for cell in row)
 
 
+STATES = "as printed", "changed", "not run", "added", "no result"
+
+
+def states(text):
+    """Second cell of each row of the tables of a text, without their heads."""
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line[:1] == "|"]
+    return [row[1].strip() for row in rows if row[1].strip() not in ("here", "---")]
+
+
+def test_every_algorithm_table_and_figure_of_the_papers_has_a_state():
+    text = (ROOT / "benchmarks" / "papers" / "README.md").read_text(encoding="utf-8")
+    found = states(text)
+    assert len(found) > 80
+    assert [state for state in found if not state.startswith(STATES)] == []
+    assert not states("| x | nearly |")[0].startswith(STATES)
+
+
 def test_samplers_of_the_papers_have_no_burstiness():
     """Which is on by default, and in none of the papers."""
     script = ROOT / "benchmarks" / "papers" / "wang2012.py"
