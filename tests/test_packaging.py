@@ -111,6 +111,20 @@ def test_no_link_leads_to_a_page_that_is_not_there(setup, monkeypatch):
     assert 'href="https://a.b/api/index.html"' in hdp._repr_html_()
 
 
+def test_what_is_not_installed_is_named_alone_and_what_is_broken_with_its_cause(
+    monkeypatch, tmp_path
+):
+    advice = r"^Figures need absent; install it with `pip install absent`\.$"
+    with pytest.raises(ImportError, match=advice) as caught:
+        lazy.import_optional("absent.plots", "Figures need absent", "absent")
+    assert caught.value.__suppress_context__
+    (tmp_path / "absent.py").write_text("import its_own_need", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match=advice) as caught:
+        lazy.import_optional("absent", "Figures need absent", "absent")
+    assert "its_own_need" in str(caught.value.__cause__)
+
+
 RELATIVE = re.compile(r"\]\((?!https?://)[^)]*\)")
 
 

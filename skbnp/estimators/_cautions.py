@@ -44,8 +44,9 @@ def warn_if_few_documents(survey: CountSurvey, n_enough: int) -> None:
         warn_caller(
             f"X has few documents, {n_different} different ones (copies count once): "
             f"fewer than {n_enough} do not tell how many topics there are, which then "
-            "follows from the start, random_state and priors. Fit more documents, or "
-            "choose the number: HDP(n_components=20, split_merge=False).",
+            "follows from the start, random_state and priors. Fit more documents (long "
+            "ones by paragraphs), or choose the number: "
+            f"HDP(n_components={max(2, n_different // 10)}, split_merge=False).",
             ConvergenceWarning,
         )
 

@@ -31,7 +31,7 @@ class Display:
     def _begin(self, ax, **style) -> Any:
         """Take axes, or make a figure, if there is matplotlib; return the axes."""
         need = "Displays need matplotlib"
-        plt = import_optional("matplotlib.pyplot", need, "skbnp[plot]")
+        plt = import_optional("matplotlib.pyplot", need, '"skbnp[plot]"')
         self.ax_ = ax = plt.subplots(**style)[1] if ax is None else ax
         self.figure_ = ax.figure
         return ax

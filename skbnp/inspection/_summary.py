@@ -76,7 +76,8 @@ def seen_of(model, unit):
     if n_seen is None or n_seen >= getattr(model, "_n_enough_docs", 0):
         return {}
     what = f"too few to judge the number of {read.noun_of(model)}s"
-    return {"rows" if unit == "row" else "documents": f"{n_seen:,} so far: {what}"}
+    far = " so far" * read.is_stream(model)
+    return {"rows" if unit == "row" else "documents": f"{n_seen:,}{far}: {what}"}
 
 
 def components_of(model, n_components):
@@ -361,8 +362,9 @@ def next_steps(account: "Account") -> list[str]:
             steps.append("See with consensus_components which topics all samples have.")
     n_seen = getattr(model, "n_samples_seen_", None)
     if n_seen is not None and n_seen < getattr(model, "_n_enough_docs", 0):
+        rows = "documents" if is_words else "rows"
         steps.append(
-            f"Fit more rows: {n_seen:,} do not tell how many {noun}s there are."
+            f"Fit more {rows}: {n_seen:,} do not tell how many {noun}s there are."
         )
     if is_flat and has_many and getattr(model, "split_merge", False):
         n = FEW_TOPICS if n_seen is not None and n_seen < FEW_DOCUMENTS else ENOUGH

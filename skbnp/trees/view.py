@@ -407,4 +407,4 @@ def chains_of(parent: Ints, may_fold: Flags) -> tuple[list[list[int]], Ints]:
 
 
 def _imported(library: str, method: str) -> Any:
-    return import_optional(library, f"`{method}` needs {library}", "skbnp[export]")
+    return import_optional(library, f"`{method}` needs {library}", '"skbnp[export]"')

@@ -29,9 +29,10 @@ def import_optional(module: str, need: str, install: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(
-            f"{need}; install it with `pip install {install}`."
-        ) from error
+        is_absent = getattr(error, "name", None) == module.partition(".")[0]
+        raise ImportError(f"{need}; install it with `pip install {install}`.") from (
+            None if is_absent else error
+        )
 
 
 def import_pandas() -> Any:

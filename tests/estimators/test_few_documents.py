@@ -167,7 +167,7 @@ def test_weights_that_are_no_counts_warn_and_name_the_cure(method, counts):
 @every_kind(indirect=False)
 def test_a_summary_says_whether_documents_are_too_few(estimator):
     """Of a stream a first chunk may be small: no warning, but a line."""
-    model, noted = clone(estimator), "so far: too few to judge the number of"
+    model, noted = clone(estimator), ": too few to judge the number of"
     X = rows_of(model, topic_counts(30, 24))
     model.partial_fit(X[:10])
     held_out = isinstance(model, HDP)  # some documents of a stream
@@ -187,3 +187,11 @@ def test_a_warm_start_counts_the_documents_of_the_stream_before(name, counts):
     model.partial_fit(counts[:20]).fit(counts[:10])
     assert model.n_samples_seen_ == 20
     assert model.fit(counts[:25]).n_samples_seen_ == 25
+
+
+@pytest.mark.parametrize(("n_docs", "n_topics"), [(12, 2), (60, 6)])
+def test_the_number_that_a_warning_proposes_goes_with_the_documents(n_docs, n_topics):
+    advice = rf"HDP\(n_components={n_topics}, split_merge=False\)"
+    X = topic_counts(n_docs, 24)
+    with pytest.warns(ConvergenceWarning, match=rf"{n_docs} different ones.*{advice}"):
+        HDP(max_iter=2, random_state=0).fit(X)
