@@ -578,9 +578,9 @@ def summary(
     topic_word_prior          0.05
     <BLANKLINE>
     topic   weight  terms
-        1   39.6 %  sun, rain, snow
+        1   39.6 %  sun, rain
     in more than half of the documents
-        0   60.4 %  rain, snow, sun
+        0   60.4 %  rain, snow
     <BLANKLINE>
     What to do next
     - Give documents, summary(..., X=X): adds groups of topics, a document for each

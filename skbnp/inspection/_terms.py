@@ -30,6 +30,8 @@ from skbnp.utils.validation import (
 LEAST_TOKENS, LEAST_SHARE = 0.5, 0.05
 #: Concentration of words from which repeats of any word count as much as new ones.
 NOT_BURSTY = 1e6
+#: Terms of a topic with up to so many times the prior are there by the prior alone.
+BY_PRIOR = 1.1
 #: Sums of shares and of probabilities are 1 up to this error.
 UNIT_TOL = 1e-3
 #: What the probability of a term counts beside its lift, in accounts and figures:
@@ -66,7 +68,8 @@ def top_terms(
     -------
     terms : list of list of str
         One list per row of `components_`, most probable term first; ties are in the
-        order of columns, and entries that are zero are left out. Of directions that
+        order of columns, and entries that are zero are left out, by `relevance` also
+        terms that a topic has by the prior of words alone. Of directions that
         have signs, the largest entries by magnitude, a minus in front of the name of
         those that are negative.
 
@@ -139,7 +142,15 @@ def relevant_columns(estimator, n, weight=RELEVANCE):
     if read.are_directions(read.fitted_model(estimator)):
         return [leading(values, n) for values in distr]
     total = read.token_shares(estimator) @ distr
-    return columns_by_relevance(distr, total, n, weight)
+    best = columns_by_relevance(distr, total, n, weight)
+    components, model = (
+        read.fitted(estimator, "components_"),
+        read.fitted_model(estimator),
+    )
+    prior = np.asarray(getattr(model, "topic_word_prior_", 0.0))
+    is_own = components > BY_PRIOR * (prior.min() if prior.ndim == 1 else prior)
+    own = (of[is_own[k, of]] for k, of in enumerate(best))
+    return [few if len(few) else of for few, of in zip(own, best, strict=True)]
 
 
 def columns_by_relevance(distr, total, n, weight):

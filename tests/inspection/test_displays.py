@@ -197,5 +197,5 @@ def test_unfitted_models_are_not_drawn(display, unfitted):
 @pytest.mark.parametrize("display", DISPLAYS)
 def test_missing_matplotlib_says_what_to_install(display, model, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"pip install skbnp\[plot\]"):
+    with pytest.raises(ImportError, match=r"pip install .skbnp\[plot\]"):
         display.from_estimator(model)

@@ -160,3 +160,12 @@ def test_a_pipeline_that_ends_in_a_classifier_is_cut_to_its_topics():
     assert top_terms(pipeline[:-1]) == top_terms(pipeline[0])
     with pytest.raises(TypeError, match=r"LogisticRegression has not\.$"):
         top_terms(pipeline[-1])
+
+
+def test_relevant_terms_are_those_that_a_topic_has_tokens_of():
+    texts = ["sun rain", "oil coal gas", "wheat"] * 40
+    hdp = HDP(3, split_merge=False, random_state=0)
+    model = make_pipeline(CountVectorizer(), hdp).fit(texts)
+    own = sorted(map(sorted, top_terms(model, n=4, relevance=0.6)))
+    assert own == [["coal", "gas", "oil"], ["rain", "sun"], ["wheat"]]
+    assert all(len(terms) == 4 for terms in top_terms(model, n=4))
