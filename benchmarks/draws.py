@@ -1,5 +1,10 @@
 """Documents that are drawn from known topics, late topics, or none."""
 
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 import scipy.sparse as sp
 from corpora import Documents, load
@@ -73,6 +78,70 @@ def late_topics(documents, begin, seed, n_topics=20, n_words=500, length=60):
     pairs = zip(lengths, shares, strict=True)
     counts = np.stack([rng.multinomial(n, share @ topics) for n, share in pairs])
     return Documents(sp.csr_array(counts.astype(float)), truth=(topics, shares))
+
+
+def of_topics(topics, lengths, rng):
+    """Counts of documents that have so many tokens (n_docs, n_topics) of each topic."""
+    rows, words = [], []
+    for topic, count in zip(topics, lengths.T, strict=True):
+        rows.append(np.repeat(np.arange(len(lengths)), count))
+        steps = np.cumsum(topic)
+        drawn = steps[-1] * rng.random(count.sum())
+        words.append(np.searchsorted(steps, drawn, side="right"))
+    rows, words = np.concatenate(rows), np.concatenate(words)
+    shape = len(lengths), topics.shape[1]
+    return sp.coo_array((np.ones(len(rows)), (rows, words)), shape).tocsr()
+
+
+#: Documents in a file of a stream on a disk, their mean tokens, topics, and words.
+FILE, LENGTH, STREAM_TOPICS, STREAM_WORDS = 20_000, 86, 100, 10_000
+
+
+class StreamOnDisk:
+    """Documents of topics of equal weights, in files of a folder of its own."""
+
+    def __init__(self, documents, seed):
+        self.folder = TemporaryDirectory(prefix="stream-")
+        with ProcessPoolExecutor(1, get_context("spawn")) as other:  # own memory
+            other.submit(self.write, self.folder.name, documents, seed).result()
+
+    @staticmethod
+    def truth(seed):
+        """Topics, and the document prior."""
+        rng = np.random.default_rng(seed)
+        topics = rng.dirichlet(np.full(STREAM_WORDS, 0.05), STREAM_TOPICS)
+        return topics, np.full(STREAM_TOPICS, 2.0 / STREAM_TOPICS)
+
+    @classmethod
+    def block(cls, n_docs, seed, number):
+        """Counts of a block, from its number alone."""
+        topics, prior = cls.truth(seed)
+        rng = np.random.default_rng((seed, number))
+        lengths = rng.poisson(LENGTH - 2, n_docs) + 2
+        lengths = rng.multinomial(lengths, rng.dirichlet(prior, n_docs))
+        return of_topics(topics, lengths, rng)
+
+    @classmethod
+    def write(cls, folder, documents, seed):
+        """Write all blocks, the first of which is number 1."""
+        for number, begin in enumerate(range(0, documents, FILE), 1):
+            counts = cls.block(min(FILE, documents - begin), seed, number)
+            counts.indices, counts.indptr = (
+                counts.indices.astype(np.int32),
+                counts.indptr.astype(np.int32),
+            )
+            name = Path(folder) / f"{number:06d}.npz"
+            sp.save_npz(name, counts.astype(np.int32), compressed=False)
+
+    def files(self):
+        """Names of the files, in order."""
+        return sorted(Path(self.folder.name).iterdir())
+
+
+def stream_on_disk(documents, seed):
+    """A stream of documents in files, and others that test."""
+    test = StreamOnDisk.block(2000, seed, 0)
+    return Documents(StreamOnDisk(documents, seed), test, StreamOnDisk.truth(seed))
 
 
 def signatures(draw):

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import common  # before NumPy: it pins the threads
+import draws
 import matplotlib
 import numpy as np
 import scipy.sparse as sp
@@ -64,15 +65,7 @@ def zipf_corpus(n_docs, n_words, n_tokens, n_topics, seed=0):
     topics = rng.standard_gamma(5000.0 * base / base.sum(), size=(n_topics, n_words))
     shares = rng.dirichlet(np.full(n_topics, 5.0 / n_topics), size=n_docs)
     lengths = rng.multinomial(n_tokens, shares)
-    rows, words = [], []
-    for topic, count in zip(topics, lengths.T, strict=True):
-        rows.append(np.repeat(np.arange(n_docs), count))
-        steps = np.cumsum(topic)
-        drawn = steps[-1] * rng.random(count.sum())
-        words.append(np.searchsorted(steps, drawn, side="right"))
-    rows, words = np.concatenate(rows), np.concatenate(words)
-    tokens = sp.coo_array((np.ones(len(rows)), (rows, words)), (n_docs, n_words))
-    return tokens.tocsr()
+    return draws.of_topics(topics, lengths, rng)
 
 
 def online(options):

@@ -8,6 +8,7 @@ installed for "few_documents" and "few_short_texts".
 """
 
 import gc
+import resource
 import time
 import warnings
 from contextlib import ExitStack, contextmanager
@@ -20,6 +21,7 @@ import common  # before NumPy: it pins the threads
 import corpora
 import draws
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sweep import Case, Fit, completion, fitted, main, type_score
 
@@ -279,6 +281,33 @@ def learn_quiet(docs, start, chunk, seed):
     fit.more |= {"born": len(born), "stay": len(born & {*fit.model.component_ids_})}
     fit.more |= {"topics": n_topics, "of 20": n_true, "beyond": n_topics - n_true}
     yield fit
+
+
+#: Documents of a large stream before the moves end, and at which scores are taken.
+WITH_MOVES, LARGE_MARKS = 100_000, (20_000, 100_000, 200_000, 1_000_000, 4_000_000)
+
+
+def learn_file(hdp, path, split_merge):
+    """Learn from the documents of a file; return their number."""
+    counts = sp.load_npz(path)
+    hdp.set_params(split_merge=split_merge).partial_fit(counts)
+    return counts.shape[0]
+
+
+def learn_large(docs, documents, min_gain, seed):
+    """One pass over files: with moves at first, then without."""
+    fit, n_docs = Fit(docs, HDP(min_gain=min_gain, random_state=seed)), 0
+    fit.more = {"read": 0, "clock s": 0.0, "peak MB": 0.0}
+    for path in docs.train.files():
+        begin = time.perf_counter()
+        step = partial(learn_file, fit.model, path, n_docs < WITH_MOVES)
+        n_new, seconds = common.cpu_seconds(step)
+        fit.more["clock s"] += time.perf_counter() - begin
+        n_docs, fit.seconds = n_docs + n_new, fit.seconds + seconds
+        if n_docs in LARGE_MARKS or n_docs == documents:
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            fit.more |= {"read": n_docs, "peak MB": peak}
+            yield fit
 
 
 # -- few documents ---------------------------------------------------------------------
@@ -609,6 +638,12 @@ CASES = {
             BEFORE_QUIET + N_QUIET * chunk, 0.0, seed
         ),
         learn=learn_quiet,
+    ),
+    "hdp_stream_large": Case(
+        axes={"documents": (8_400_000,), "min_gain": (0.001,), "seed": (0,)},
+        documents=draws.stream_on_disk,
+        learn=learn_large,
+        records={"found": n_near, "score": standard_score, "truth": true_score},
     ),
     "few_documents": Case(
         axes={
