@@ -26,7 +26,7 @@ DIFFERENCES = {
 #: Numbers beside a page that are not results: sizes of data, settings, sums of a page.
 GIVEN = {
     "README.md": {"400"},  # 50 fits for each of four faults and two estimators
-    "cluster.rst": {"600,000"},  # 599,952 rows
+    "cluster.rst": {"600,000", "137", "8.4"},  # 599,952 rows; the rest of two rows
     "component_analysis.rst": {"64", "60", "200"},
     "dependent_trees.rst": {"20", "40"},
     "gibbs_hdp.rst": {"150", "2,018"},
