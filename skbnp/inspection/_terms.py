@@ -961,7 +961,7 @@ class TopicTermsDisplay(Display):
     >>> hdp = HDP(2, split_merge=False, random_state=0).fit(X)
     >>> display = TopicTermsDisplay.from_estimator(hdp, ["rain", "snow", "sun"])
     >>> display.terms
-    [['sun', 'rain', 'snow'], ['rain', 'snow', 'sun']]
+    [['sun', 'rain'], ['rain', 'snow']]
     >>> plt.show()
     """
 

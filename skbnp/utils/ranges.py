@@ -182,6 +182,8 @@ def fits(value: object, hint: Any) -> bool:
             return any(fits(value, one) for one in hint.__constraints__)
         return hint.__bound__ is None or _is_object(value)
     kind, args = get_origin(hint) or hint, get_args(hint)
+    if hasattr(kind, "__value__"):  # a name of a hint, as NDArray is from NumPy 2.5 on
+        return fits(value, kind.__value__[args] if args else kind.__value__)
     if kind is Annotated:
         return fits(value, args[0]) and all(one.contains(value) for one in args[1:])
     if kind in (Union, UnionType):

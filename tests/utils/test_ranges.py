@@ -1,7 +1,8 @@
 """Types, ranges and sizes that classes declare, and what a damaged file has instead."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from types import GenericAlias
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import pytest
@@ -51,6 +52,26 @@ def test_arrays_of_a_fit_fit():
 )
 def test_arrays_that_no_kernel_may_read_do_not_fit(value, hint):
     assert not fits(value, hint)
+
+
+Number = TypeVar("Number")
+
+
+class NamedArray:
+    """What `type NamedArray[Number] = ndarray[...]` makes, from Python 3.12 on."""
+
+    __value__ = np.ndarray[Any, np.dtype[Number]]
+
+
+def test_a_named_hint_is_what_it_stands_for():
+    doubles = GenericAlias(NamedArray, (np.float64,))
+    for hint in (doubles, doubles | None, Annotated[doubles, Sized(1)], NamedArray):
+        assert fits(np.zeros(1), hint)
+        assert not fits("a text", hint)
+    assert not fits(np.zeros(1, int), doubles)
+    assert fits(np.zeros(1, int), NamedArray)
+    assert not fits(None, doubles)
+    assert not fits(np.zeros((1, 1)), Annotated[doubles, Sized(1)])
 
 
 @dataclass
