@@ -171,7 +171,7 @@ def test_printed_account_has_the_layout_of_the_one_shown(monkeypatch, capsys):
 
     def some(**options):
         bunch = load(**options)
-        bunch.data = bunch.data[::10]
+        bunch.data = bunch.data[::25]
         return bunch
 
     monkeypatch.setattr(datasets, "load_docstrings", some)

@@ -62,7 +62,7 @@ def n_late_found(hdp, topics):
     )
 
 
-SEEDS = 1, 2, 3
+SEEDS = 1, 2
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,8 @@ def test_late_topics_are_found_and_named(streams):
         assert {("birth", (n,)) for n in born} <= {
             (entry.kind, entry.children) for entry in hdp.lineage_
         }
-    assert n_there >= 5
-    assert n_born >= 4
+    assert n_there >= 3
+    assert n_born >= 3
 
 
 @cache
@@ -151,7 +151,8 @@ def dense():
         rng = np.random.default_rng(seed)
         topics = rng.dirichlet(np.full(400, 0.3), 8)
         X = draw(300, topics[2:], rng)
-        return HDP(6, split_merge=False, random_state=0).fit(X)._posterior, topics
+        hdp = HDP(6, split_merge=False, max_iter=20, random_state=0)
+        return hdp.fit(X)._posterior, topics
 
     return [fitted(seed) for seed in range(6)]
 
@@ -203,8 +204,8 @@ def test_the_first_number_within_one_standard_error_of_the_best_is_chosen():
 
 
 def test_edited_topics_are_not_learned_anew():
-    X, _ = plant(1000, seed=0)
-    hdp = learn(HDP(2, random_state=0), X, 100)
+    hdp, X, _ = learned_before(2)
+    hdp = learn(copy.copy(hdp), X[BEGIN:], 100)
     assert len(hdp._posterior.outliers.provisional) > 0
     hdp.drop_components([int(hdp.component_ids_[0])])
     assert len(hdp._posterior.outliers.provisional) == 0
@@ -219,11 +220,11 @@ def test_no_topic_is_found_without_births(streams):
         hdp = learn(HDP(12, split_merge=moves, random_state=0), X, 100)
         assert len(hdp.emerged_component_ids_) == 0
         n_there += n_late_found(hdp, topics)
-    assert n_there < 4
+    assert n_there < 3
 
 
 def test_quiet_streams_have_no_births():
-    X, topics = plant(1700, seed=1, begin=0)
+    X, topics = plant(1000, seed=1, begin=0)
     hdp = learn(HDP(2, random_state=0), X, 50)
     is_planted = cosines(topics, hdp.topic_word_distr_).max(axis=0) > 0.8
     is_born = np.isin(hdp.component_ids_, hdp.emerged_component_ids_)
@@ -241,7 +242,7 @@ def accept_all(monkeypatch):
 @pytest.mark.usefixtures("accept_all")
 def test_documents_that_judge_refuse_topics_of_chosen_ones():
     """A control: documents that nobody has chosen are needed."""
-    X, _ = plant(1700, seed=1, begin=0)
+    X, _ = plant(1000, seed=1, begin=0)
     hdp = learn(HDP(2, random_state=0), X, 50)
     assert len(hdp._posterior.outliers.born) > 1
 
@@ -277,8 +278,8 @@ def damaged(outliers, part):
     "part", ["counts", "negative", "topics", "gains", "n_judges", "none"]
 )
 def test_damaged_files_of_late_topics_are_refused(part, tmp_path):
-    X, _ = plant(400, seed=0, begin=0)
-    hdp = learn(HDP(2, random_state=0), X, 100)
+    hdp, X, _ = learned_before(2)
+    hdp = copy.copy(hdp)
     hdp._posterior.outliers = damaged(Outliers.empty(200).with_documents(X[:5]), part)
     skbnp.save(hdp, tmp_path / "hdp.skbnp")
     if part == "none":  # the control
@@ -312,7 +313,7 @@ def test_a_call_learns_a_bounded_number_of_documents(monkeypatch):
         spent[-1] += round.n_docs
         learn_round(self, round, monitor)
 
-    X, _ = plant(1200, seed=2, begin=0)
+    X, _ = plant(800, seed=2, begin=0)
     hdp = HDP(2, random_state=0).partial_fit(X[:40])  # a number is chosen first
     monkeypatch.setattr(Learner, "learn_round", counted)
     for begin in range(40, X.shape[0], 40):
@@ -332,30 +333,29 @@ def paused():
 
 
 def test_a_stream_that_is_copied_after_each_call_has_the_same_bits():
-    X, _ = plant(420, seed=3, begin=0)
-    hdp, other, n_left = HDP(2, random_state=0), HDP(2, random_state=0), []
-    for begin in range(0, X.shape[0], 20):
+    """With topics that begin late and those that start again; by two jobs, too."""
+    X, _ = plant(1200, seed=1)
+    hdp, other, n_left = HDP(2, random_state=0), HDP(2, random_state=0, n_jobs=2), []
+    for begin in range(0, X.shape[0], 100):
         other = pickle.loads(pickle.dumps(other))
         for each in (hdp, other):
-            each.partial_fit(X[begin : begin + 20])
+            each.partial_fit(X[begin : begin + 100])
         restart = hdp._posterior.restart
         n_left += [] if restart is None else [restart.n_left]
     assert len(set(n_left)) > 2
+    assert len(hdp.emerged_component_ids_) > 0
     hdp, other = (pickle.loads(pickle.dumps(each)) for each in (hdp, other))
     assert_same(learned(hdp), learned(other), ignore=OWN)
 
 
-@pytest.mark.parametrize("copied", daily(1, ["saved", "pickled", "shallow"]))
+@pytest.mark.parametrize("copied", daily(1, ["saved", "shallow"]))
 def test_a_restart_goes_on_in_a_copy(copied, tmp_path):
     """A shallow copy has that of the other, and leaves it as it is."""
     hdp, rest = paused()
+    other = copy.copy(hdp)
     if copied == "saved":
         skbnp.save(hdp, tmp_path / "hdp.skbnp")
         other = skbnp.load(tmp_path / "hdp.skbnp")
-    elif copied == "pickled":
-        other = pickle.loads(pickle.dumps(hdp))
-    else:
-        other = copy.copy(hdp)
     for each in (hdp, other):
         learn(each, rest, 20)
     assert_same(learned(hdp), learned(other), ignore=OWN)
@@ -405,15 +405,3 @@ def test_an_edit_ends_a_restart():
     hdp.drop_components([int(hdp.component_ids_[0])])
     assert hdp._posterior.restart is None
     learn(hdp, rest, 20)
-
-
-def test_proposals_go_on_in_a_copy_and_do_not_depend_on_jobs():
-    X, _ = plant(1200, seed=1)
-    hdp = learn(HDP(2, random_state=0), X[:800], 100)
-    posterior = hdp._posterior
-    assert posterior.outliers.counts.shape[0] > 0
-    other = pickle.loads(pickle.dumps(hdp)).set_params(n_jobs=2)
-    for each in (hdp, other):
-        learn(each, X[800:], 100)
-    assert len(hdp.emerged_component_ids_) > 0
-    assert_same(learned(hdp), learned(other))

@@ -170,29 +170,29 @@ def test_priors_that_are_not_learned_are_those_given(cls, X):
     given["topic_word_prior"] = 0.3
     fixed = {"learn_priors": False, "learning_method": "online", "batch_size": 20}
     hdp = cls(max_iter=2, random_state=0, **given, **fixed)
-    quiet_fit(hdp, X).partial_fit(X[:100])
+    quiet_fit(hdp, X[:100]).partial_fit(X[:40])
     assert {name: getattr(hdp, f"{name}_") for name in given} == given
 
 
 # Merges -------------------------------------------------------------------------------
 
 
-def planted(seed, n_docs=120):
+def planted(seed, n_docs=90):
     rng = np.random.default_rng(seed)
     topics = rng.dirichlet(np.full(96, 0.15), 5)
     shares = rng.dirichlet(np.full(5, 0.6), n_docs)
-    sizes = rng.integers(150, 600, n_docs)
+    sizes = rng.integers(100, 300, n_docs)
     return rng.multinomial(sizes, shares @ topics).astype(float), topics
 
 
 def test_batch_learning_merges_parts_of_a_topic(seed):
-    """150 topics begin from 120 documents: parts of five remain without merges."""
+    """60 topics begin from 90 documents: parts of five remain without merges."""
     X, topics = planted(seed)
-    hdp = StickBreakingHDP(learning_method="batch", tol=0, random_state=0).fit(X)
+    hdp = StickBreakingHDP(60, learning_method="batch", tol=0, random_state=0).fit(X)
     assert hdp.n_active_components_ <= 20
     assert cosines(hdp.components_, topics).max(axis=0).min() > 0.85
     kinds = [entry.kind for entry in hdp.lineage_]
-    assert hdp.n_components_ == 150 - kinds.count("merge")
+    assert hdp.n_components_ == 60 - kinds.count("merge")
     elbo = np.array(hdp.history_["elbo"])[5:]
     assert (np.diff(elbo) >= -1e-9 * np.abs(elbo[1:])).all()
 

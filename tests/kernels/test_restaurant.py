@@ -49,10 +49,10 @@ def test_tables_equal_the_reference(n, discount):
     assert_allclose(tables(n, masses, discount, most=300), want, rtol=GRID)
 
 
-@pytest.mark.parametrize("discount", [0.0, 0.5, 0.75])
+@pytest.mark.parametrize("discount", daily(1, [0.5, 0.0, 0.75]))
 def test_tables_of_more_tokens_than_rows_go_on(discount):
     """As the last rows grow: within a twentieth at twice as many tokens."""
-    n, masses = 2 * MOST_TOKENS, np.exp(np.linspace(-10.0, 4.0, 8))
+    n, masses = 2 * MOST_TOKENS, np.exp(np.linspace(-10.0, 4.0, 4))
     want = [reference.expected_tables(n, mass, discount) for mass in masses]
     assert_allclose(tables(n, masses, discount), want, rtol=0.05)
 
