@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 began = time.perf_counter()
 
-from skbnp import HDP, load, save  # noqa: E402
+from skbnp import HDP, GibbsHDP, load, save  # noqa: E402
 from skbnp.datasets import make_bars  # noqa: E402
 
 bars = make_bars(300, side=5, random_state=0)
@@ -35,19 +35,21 @@ for chunk in (seen[:150], seen[150:]):
 assert stream.n_iter_ == 2
 assert abs(stream.transform(unseen).sum(axis=1) - 1.0).max() < 1e-9
 
-copies = [pickle.loads(pickle.dumps(one))]
-with tempfile.TemporaryDirectory() as folder:
-    save(one, os.path.join(folder, "hdp.skbnp"))
-    copies.append(load(os.path.join(folder, "hdp.skbnp")))
 try:
     import skops.io
 except ImportError:
     skops = None
-else:
-    saved = skops.io.dumps(one)
-    copies.append(skops.io.loads(saved, trusted=["skbnp.estimators._hdp.HDP"]))
-for copy in copies:
-    assert (copy.transform(unseen) == expected).all()
+chain = GibbsHDP(4, max_iter=5, random_state=0).fit(seen)
+for model in (one, chain):  # what is read from files, by all its types
+    expected, copies = model.transform(unseen), [pickle.loads(pickle.dumps(model))]
+    with tempfile.TemporaryDirectory() as folder:
+        save(model, os.path.join(folder, "model.skbnp"))
+        copies.append(load(os.path.join(folder, "model.skbnp")))
+    if skops:
+        name = f"{type(model).__module__}.{type(model).__name__}"
+        copies.append(skops.io.loads(skops.io.dumps(model), trusted=[name]))
+    for copy in copies:
+        assert (copy.transform(unseen) == expected).all()
 if hasattr(sys, "_is_gil_enabled") and "free-threading" in sys.version:
     assert not sys._is_gil_enabled()
 print(
