@@ -227,14 +227,10 @@ def test_known_topics_and_repeats_go_with_groups():
 
 def test_labels_that_cannot_be_used_are_refused():
     X, names, *_ = planted()
-    for labels, message in (
-        (names[:-1], "label for each of 200 documents"),
-        (np.stack([names, names], axis=1), "labels by one factor, got 2"),
-        (4, "a label for each document"),
-        ([1, "a"] * 100, "all of one kind"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            sampler().fit(X, groups=labels)
+    with pytest.raises(ValueError, match="labels by one factor, got 2"):
+        sampler().fit(X, groups=np.stack([names, names], axis=1))
+    with pytest.raises(ValueError, match="a label for each document"):
+        sampler().fit(X, groups=4)
     with pytest.raises(ValueError, match="given to fit"):
         fitted("none").transform(X, groups=names)
     with pytest.raises(AttributeError, match="no groups"):

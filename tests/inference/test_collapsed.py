@@ -7,13 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from checks.corpora import topic_counts
+from checks.posteriors import posterior_of
 from checks.states import assert_same, differences
 from skbnp import HDP
-from skbnp.components.word_topics import WordTopics
 from skbnp.inference.engine import DocumentWeights, Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import (
     NO_MOVES,
     BatchSchedule,
@@ -25,9 +24,9 @@ from skbnp.inference.protocols import (
 )
 from skbnp.models.hdp.births import EndUnused
 from skbnp.models.hdp.local import CollapsedStep
-from skbnp.models.hdp.model import CollapsedHDP, HDPState
+from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves import SplitMerge
-from skbnp.models.hdp.posterior import HDPPosterior, PartCache, Reservoir, resummed
+from skbnp.models.hdp.posterior import PartCache, Reservoir, resummed
 
 STOP = LocalStop(100, 1e-3)
 LOCAL_STEP = DocumentLocalStep(STOP, Executor(1), CollapsedStep)
@@ -44,14 +43,10 @@ def X():
 def start(X, n_topics=6, *, seed=0, mass=1.0):
     """A posterior before its first update; `mass` times the tokens in its topics."""
     rng = np.random.default_rng(seed)
-    model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
     state = HDPState(np.full(n_topics + 1, 1.0 / (n_topics + 1)), 1.0, 1.0, 0.05)
     topics = rng.gamma(1.0, size=(X.shape[1], n_topics))
     topics *= mass * X.sum() / topics.sum()
-    global_stats = model.start(state, WordTopics(topics))
-    ids = np.arange(n_topics)
-    log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-    return HDPPosterior(model, state, global_stats, ids, log)
+    return posterior_of(state, topics)
 
 
 def schedule(*, batch_size=20, n_docs=N_DOCS, offset=1.0, reshuffle=False):

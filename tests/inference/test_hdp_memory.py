@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.lineages import replay
+from checks.posteriors import posterior_of
 from checks.states import assert_same
 from reference import hdp_direct as reference
-from skbnp.components.word_topics import WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding, new_history
@@ -28,7 +28,7 @@ from skbnp.models.hdp.births import EndUnused
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.models.hdp.moves import SplitMerge
-from skbnp.models.hdp.posterior import HDPPosterior, PartCache, refreshed, resummed
+from skbnp.models.hdp.posterior import PartCache, refreshed, resummed
 
 #: Topics end that no document uses.
 MOVES = SplitMerge(prune_tokens=1e-9)
@@ -128,14 +128,9 @@ def start(rng, X, n_topics, *, learn=False, limit=np.inf):
     topics = rng.gamma(1.0, size=(X.shape[1], n_topics))
     topics += X[rng.integers(X.shape[0], size=n_topics)].T.toarray()
     topics *= X.sum() / n_topics / topics.sum(axis=0)
-    return HDPPosterior(
-        model,
-        state,
-        model.start(state, WordTopics(topics)),
-        np.arange(n_topics),
-        [Lineage(0, "init", (), tuple(range(n_topics)))],
-        seed_entropy=int(rng.integers(1 << 30)),
-        max_components=limit,
+    entropy = int(rng.integers(1 << 30))
+    return posterior_of(
+        state, topics, model, seed_entropy=entropy, max_components=limit
     )
 
 

@@ -8,10 +8,9 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.corpora import topic_counts
+from checks.posteriors import posterior_of
 from reference import held_out as reference
-from skbnp.components.word_topics import WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import Corpus
 from skbnp.metrics import held_out_log_likelihood
 from skbnp.models.hdp import births as moves
@@ -20,7 +19,6 @@ from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.fold_in import SHORT_STOP, MixturePredictor
 from skbnp.models.hdp.held_out import SECOND_HALF, choose_burstiness, compare, hold_out
 from skbnp.models.hdp.model import CollapsedHDP, HDPState
-from skbnp.models.hdp.posterior import HDPPosterior
 
 N_DOCS, N_WORDS, N_TOPICS, ETA = 60, 30, 5, 0.05
 #: Of the tokens of a document in single precision, and decisions closer than this may
@@ -44,17 +42,6 @@ def make_posterior(X, *, seed=0, n_topics=N_TOPICS):
     state = HDPState(weights, 1.5, 1.0, ETA)
     topics = rng.dirichlet(np.full(N_WORDS, 0.3), size=n_topics).T * X.sum() / n_topics
     return posterior_of(state, topics)
-
-
-def posterior_of(state, topics):
-    """Posterior of expected counts of words, (n_words, n_topics)."""
-    model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
-    global_stats, ids = (
-        model.start(state, WordTopics(topics)),
-        np.arange(topics.shape[1]),
-    )
-    log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-    return HDPPosterior(model, state, global_stats, ids, log)
 
 
 def predict(held, posterior):
@@ -473,9 +460,7 @@ def test_topics_of_one_document_are_joined(n_shared):
     topics[:6, 0], topics[6:9, 1], topics[9:, 2] = 120.0, 30.0, 30.0
     model = CollapsedHDP(learn_concentrations=False, learn_topic_prior=False)
     state = HDPState(np.array([0.7, 0.1, 0.1, 0.1]), 1.0, 1.0, 0.05)
-    log = [Lineage(0, "init", (), (0, 1, 2))]
-    stats = model.start(state, WordTopics(topics))
-    posterior = HDPPosterior(model, state, stats, np.arange(3), log, seed_entropy=0)
+    posterior = posterior_of(state, topics, model, seed_entropy=0)
     corpus = Corpus(sp.csr_array(X))
     n_joined = moves.join_topics_of_one_document(posterior, corpus, Executor(1))
     assert n_joined == (1 if n_shared == 0 else 0)

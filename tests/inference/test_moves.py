@@ -8,16 +8,14 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from scipy.special import psi
 
+from checks.posteriors import posterior_of, responsibilities
 from reference import hdp_direct as reference
-from skbnp.components.word_topics import WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import DocumentLocalStep, LocalStop, Visit
 from skbnp.models.hdp import moves as hdp_merge
 from skbnp.models.hdp import moves as hdp_split
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import DirectHDP, HDPState
-from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.matching import best_disjoint
 
 EXACT = LocalStop(50, 1e-9)
@@ -43,15 +41,7 @@ class Seen:
     def r(self):
         """Responsibilities of all documents, (n_docs, n_words, K)."""
         n_topics = self.result.doc_topic.shape[1]
-        r = np.zeros((*self.counts.shape, n_topics))
-        for visit in self.blocks:
-            block = visit.block
-            weights = visit.doc_weights[visit.row] * visit.word_weights[block.indices]
-            rows = np.arange(len(r))[block.rows][visit.row]
-            r[rows, block.words[block.indices]] = (
-                weights / visit.documents.norms[:, None]
-            )
-        return r
+        return responsibilities(self.blocks, self.counts.shape, n_topics)
 
 
 def visited(rng, n_topics=4, n_docs=10, n_words=12, init_fraction=1.0, block_hook=None):
@@ -65,10 +55,8 @@ def visited(rng, n_topics=4, n_docs=10, n_words=12, init_fraction=1.0, block_hoo
         topic_word_prior=float(rng.choice([0.05, 0.5])),
     )
     model = DirectHDP(learn_concentrations=False, learn_topic_prior=False)
-    topics = WordTopics(init_fraction * rng.gamma(0.6, 3.0, size=(n_words, n_topics)))
-    ids = np.arange(n_topics)
-    log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-    posterior = HDPPosterior(model, state, model.start(state, topics), ids, log)
+    topics = init_fraction * rng.gamma(0.6, 3.0, size=(n_words, n_topics))
+    posterior = posterior_of(state, topics, model)
     return posterior, Seen(posterior, counts, block_hook), counts
 
 

@@ -7,14 +7,12 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from checks.posteriors import posterior_of
 from reference import held_out as reference
-from skbnp.components.word_topics import WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import Lineage
 from skbnp.models.hdp.fold_in import MeanTopics, MixturePredictor, background, mix
 from skbnp.models.hdp.held_out import choose_prediction, hold_out
-from skbnp.models.hdp.model import CollapsedHDP, HDPState
-from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.model import HDPState
 
 N_TOPICS, N_WORDS = 6, 60
 
@@ -26,16 +24,8 @@ def draw(concentration, *, n_docs=400, length=30, seed=0):
     weights = np.append(np.full(N_TOPICS, 0.999 / N_TOPICS), 0.001)
     shares = rng.dirichlet(concentration * weights[:-1], size=n_docs)
     X = np.array([rng.multinomial(length, share @ topics) for share in shares])
-    model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
     state = HDPState(weights, 0.2, 1.0, 1e-3)
-    global_stats, ids = (
-        model.start(state, WordTopics(1e5 * topics.T)),
-        np.arange(N_TOPICS),
-    )
-    log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-    return sp.csr_array(X.astype(float)), HDPPosterior(
-        model, state, global_stats, ids, log
-    )
+    return sp.csr_array(X.astype(float)), posterior_of(state, 1e5 * topics.T)
 
 
 def chosen(X, posterior, seed=0):
@@ -84,13 +74,9 @@ def draw_skewed(is_skewed, seed=0):
     shares = rng.dirichlet(np.full(N_TOPICS, 0.3), size=600)
     X = np.array([rng.multinomial(20, share @ topics) for share in shares])
     counts = np.array([rng.multinomial(60, topic) for topic in topics]).T
-    model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
     weights = np.append(np.full(N_TOPICS, 0.99 / N_TOPICS), 0.01)
-    state, ids = HDPState(weights, 2.0, 1.0, 12.0 / N_WORDS), np.arange(N_TOPICS)
-    global_stats = model.start(state, WordTopics(counts.astype(float)))
-    log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-    posterior = HDPPosterior(model, state, global_stats, ids, log)
-    return sp.csr_array(X.astype(float)), posterior
+    state = HDPState(weights, 2.0, 1.0, 12.0 / N_WORDS)
+    return sp.csr_array(X.astype(float)), posterior_of(state, counts.astype(float))
 
 
 def test_the_mean_topic_changes_mixtures_as_the_slow_twin(seed):

