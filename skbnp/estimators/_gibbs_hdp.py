@@ -37,7 +37,7 @@ from skbnp.models.hdp_franchise.model import (
     TableAssignments,
 )
 from skbnp.rows.batch import Tokens
-from skbnp.utils.arrays import evenly_spaced, names_by_weight, rows_by_id
+from skbnp.utils.arrays import names_by_weight, rows_by_id
 from skbnp.utils.labels import MISSING, Factors, Label
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import MOST, NotEmpty, Unlimited
@@ -876,19 +876,6 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
         with Executor(self.n_jobs) as executor:
             result, uses = self._predictor().infer_uses(best, counts, executor)
         return result[:, rows_by_id(best.component_ids)], uses
-
-    def _sample_uses(
-        self, counts: sp.csr_array, n_samples: int
-    ) -> Iterator[tuple[sp.csr_array, None, sp.csr_array]]:
-        """Yield words of topics in kept samples, and uses of topics in documents.
-
-        At most `n_samples` samples, evenly spaced.
-        """
-        with Executor(self.n_jobs) as executor:
-            predictor = self._predictor()
-            for sample in evenly_spaced(self.samples_, n_samples):
-                uses = predictor.infer_counts(sample, counts, executor)
-                yield sample.topic_word_counts, None, uses
 
 
 def _known_first(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,9 +15,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, resample
 
 from skbnp.inspection._terms import top_terms
+from skbnp.kernels._word_topics import draw_tokens
 from skbnp.models.hdp.fold_in import mix
 from skbnp.utils import fitted as read
-from skbnp.utils.arrays import evenly_spaced, members, row_parts, rows_of
+from skbnp.utils.arrays import members, row_parts, rows_of
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.matching import cosines, matched, unit_rows
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
@@ -25,6 +26,7 @@ from skbnp.utils.typing import Array, DataFrame, Flags, Ints
 from skbnp.utils.validation import (
     CONFIDENCE,
     POSITIVE,
+    SMALLEST_PRIOR,
     UNIT,
     Interval,
     StrOptions,
@@ -572,9 +574,10 @@ def rates_of(counts: sp.csr_array, theta: Array, topics: Array) -> sp.csr_array:
     return rates
 
 
-#: Updates that find where draws of documents start, draws left out, draws that learn a
-#: concentration after as many that are left out.
-UPDATES, LEFT_OUT, LEARNING = 20, 3, 30
+#: Updates that find where draws of documents start, and draws left out.
+UPDATES, LEFT_OUT = 20, 3
+#: Draws of topics of a fit, sweeps that are left out, and sweeps from one to the next.
+SAMPLES, BURN_IN, THIN = 20, 50, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -677,16 +680,45 @@ def topics_of_sample(sample: Any) -> tuple[Array, Array, Array]:
     return values, tokens[used] / max(tokens.sum(), 1), of_docs
 
 
-class DocumentDraws:
-    """Gibbs draws of the shares of fixed topics in documents.
+class TopicCounts(NamedTuple):
+    """What topics have without some documents."""
 
-    Gibbs sampling: tokens of a word choose topics by theta_jk phi_kw, and theta_j is
-    Dirichlet given these. Counts, (n_docs, n_features), are rounded.
+    eta: float  # symmetric Dirichlet prior
+    counts: Array  # (n_topics, n_features) of other documents, and further priors
+    is_fixed: Flags  # (n_topics,) topics that are given
+
+    @classmethod
+    def of(cls, topics: Array, prior: float | Array, words: sp.csr_array) -> Self:
+        """Return those of a fit, (n_topics, n_features) counts plus `prior`.
+
+        `words` are of documents of the fit, whose topics have words of other ones in
+        the same shares.
+        """
+        counts, eta = np.maximum(topics - prior, 0.0), float(np.median(prior))
+        unseen = max(1.0 - words.sum() / max(counts.sum(), 1e-300), 0.0)
+        more = np.maximum(prior - eta, 0.0)
+        return cls(eta, more + unseen * counts, np.zeros(len(topics), dtype=bool))
+
+
+def _growth(prior: Array, counts: Array) -> Array:
+    """psi(prior + n) - psi(prior), of positive counts."""
+    result, used = np.zeros(counts.shape), counts > 0.0
+    least = prior[used]
+    result[used] = digamma(least + counts[used]) - digamma(least)
+    return result
+
+
+class DocumentDraws:
+    """Gibbs draws of the topics of tokens in documents.
+
+    Tokens of a word choose topics by theta_jk phi_kw, and theta_j is Dirichlet given
+    these. Counts, (n_docs, n_features), are rounded.
     """
 
     def __init__(self, counts: sp.csr_array):
         """Store the counts of documents."""
-        self.words = counts.indices
+        self.words = counts.indices.astype(np.intp)
+        self.limits = counts.indptr.astype(np.int64)
         self.n_tokens = np.rint(counts.data).astype(np.int64)
         self.rows = rows_of(counts.indptr)
         self.sums = members(self.rows, counts.shape[0])
@@ -711,40 +743,81 @@ class DocumentDraws:
     ) -> Iterator[Array]:
         """Yield draws of shares, (n_docs, n_topics), after a burn-in of `LEFT_OUT`."""
         for step in range(LEFT_OUT + n_draws):
-            drawn = rng.multinomial(self.n_tokens, self._masses(theta, topics))
-            theta = read.normalised_rows(
-                rng.standard_gamma(prior + self.sums @ drawn), prior
-            )
+            tokens, _ = self._drawn(theta, topics, rng)
+            theta = read.normalised_rows(rng.standard_gamma(prior + tokens), prior)
             if step >= LEFT_OUT:
                 yield theta
 
-    def concentration(
-        self, topics: Array, prior: Array, rng: np.random.Generator
-    ) -> float:
-        """Learn the concentration of documents, by steps of Minka's fixed point.
+    def with_topics(
+        self,
+        topics: Array,
+        given: TopicCounts,
+        prior: Array,
+        parts: Ints,
+        n_draws: int,
+        rng: np.random.Generator,
+    ) -> Iterator[tuple[Array, Array, Array]]:
+        """Yield draws of topics, of their tokens, and of the priors of `parts`.
 
-        From counts of topics that are drawn, of which expected ones have too few zeros.
+        Topics start from `topics`, (n_topics, n_features). Documents of one of the
+        parts, (n_docs,), share a mean m_g of their theta. With S and N the tokens of
+        topics by words and by documents, R the counts of other documents, t(x, n) =
+        x [psi(x + n) - psi(x)], and b the shares of `prior`, each sweep draws
+
+            phi_k ~ Dirichlet(eta + R_k + S_k),
+            m_g ~ Dirichlet(b + sum_(j in g) t(alpha m_g, N_j)),
+            theta_j ~ Dirichlet(alpha m_g + N_j),
+
+        and sets eta and alpha to fixed points of the evidence under Gamma(1, 1),
+
+            alpha = (1 + sum_jk t(alpha m_gk, N_jk))
+                / (1 + sum_j [psi(alpha + N_j) - psi(alpha)]),
+
+        eta likewise from R + S. Expected tables t in the place of drawn ones.
         """
-        theta, mean = self.mode(topics, prior), prior / prior.sum()
-        lengths = self.sums @ self.n_tokens
-        alpha, learned = prior.sum(), []
-        for _ in range(2 * LEARNING):
-            drawn = rng.multinomial(self.n_tokens, self._masses(theta, topics))
-            counts = self.sums @ drawn
-            gains = digamma(alpha * mean + counts) - digamma(alpha * mean)
-            total = (digamma(alpha + lengths) - digamma(alpha)).sum()
-            alpha *= (gains @ mean).sum() / total if total > 0.0 else 1.0
-            learned.append(alpha)
-            theta = read.normalised_rows(
-                rng.standard_gamma(alpha * mean + counts), mean
+        (eta, other, is_fixed), fixed = given, topics
+        alpha, base = prior.sum(), prior / prior.sum()
+        of_parts = members(parts, parts.max() + 1)
+        means = np.tile(base, (parts.max() + 1, 1))
+        theta = np.tile(base, (len(parts), 1))
+        for step in range(BURN_IN + THIN * n_draws):
+            tokens, words = self._drawn(theta, topics, rng)
+            if step >= LEFT_OUT:
+                words = (words + other)[~is_fixed]
+                n_words = words.shape[1]
+                whole = np.full(len(words), n_words * eta)
+                growth = n_words * _growth(whole, words.sum(axis=1)).sum()
+                rise = eta * _growth(np.full(words.shape, eta), words).sum()
+                eta = (1.0 + rise) / (1.0 + growth)
+                drawn = rng.standard_gamma(eta + words)
+                topics = fixed.copy()
+                topics[~is_fixed] = read.normalised_rows(drawn)
+            own = np.maximum(alpha * means[parts], SMALLEST_PRIOR)
+            tables = own * _growth(own, tokens)
+            growth = _growth(np.full(len(tokens), alpha), tokens.sum(axis=1)).sum()
+            alpha = (1.0 + tables.sum()) / (1.0 + growth)
+            means = read.normalised_rows(
+                rng.standard_gamma(base + of_parts @ tables), base
             )
-        return float(np.mean(learned[LEARNING:]))
+            own = np.maximum(alpha * means[parts], SMALLEST_PRIOR)
+            theta = read.normalised_rows(rng.standard_gamma(own + tokens), base)
+            if step >= BURN_IN and (step - BURN_IN) % THIN == THIN - 1:
+                yield topics, tokens, alpha * means
 
     def _masses(self, theta: Array, topics: Array) -> Array:
-        """Unnormalised probabilities of topics for each word of each document."""
+        """Probabilities of topics for each word of each document."""
         masses = theta[self.rows]
         masses *= topics.T[self.words]
         return read.normalised_rows(masses, np.ones(len(topics)))
+
+    def _drawn(
+        self, theta: Array, topics: Array, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Draw tokens of topics in documents, and of words, (n_topics, n_features)."""
+        of_docs, of_words = np.zeros(theta.shape), np.zeros(topics.T.shape)
+        given = self.limits, self.words, self.n_tokens, of_docs, of_words
+        draw_tokens(np.ascontiguousarray(topics.T), theta, *given, rng.bit_generator)
+        return of_docs, of_words.T
 
 
 #: Share of tokens in topics that do not recur above which intervals are not trusted.
@@ -1092,7 +1165,7 @@ def _add_documents(
     result, X, models, draws, topic, each, confidence, seed_entropy
 ) -> None:
     """Add shares of documents to a consensus in place, drawn block by block."""
-    columns, owners = draws.columns, draws.owners
+    owners = draws.owners
     without = np.flatnonzero(np.isnan(draws.prior))
     if len(without):
         owner = owners[draws.draw[without[0]]]
@@ -1106,8 +1179,9 @@ def _add_documents(
     result.doc_topic_distr_ = np.zeros((n_docs, n_topics))
     result.doc_topic_interval_ = np.zeros((2, n_docs, n_topics))
     rng = stream(seed_entropy, Purpose.INTERVALS, 1)
-    sampled = draws.sample(np.arange(len(topic)), rng)
-    priors = _priors(draws, sampled, counts, rng)
+    if each > SAMPLES:  # as many for each draw of topics
+        each = -(-each // SAMPLES) * SAMPLES
+    sampled = [*_topics_and_priors(draws, models, counts, each, rng)]
     is_there = np.zeros((n_draws, n_topics), dtype=bool)
     is_there[draws.draw[topic >= 0], topic[topic >= 0]] = True
     for number, block in enumerate(row_parts((n_docs, 1), DOCS)):
@@ -1118,41 +1192,50 @@ def _add_documents(
         for s, (rows, owner) in enumerate(zip(draws.rows(), owners, strict=True)):
             if owner not in documents:
                 documents[owner] = DocumentDraws(counts[owner][block])
-            topics, prior = sampled[rows][:, columns[owner]], priors[rows]
-            own = np.flatnonzero(topic[rows] >= 0)
+            own, at = np.flatnonzero(topic[rows] >= 0), 0
             has = topic[rows[own]]
-            if before is None:
-                theta = documents[owner].mode(topics, prior)
-            else:  # what topics of the same place had, and a little of all
-                theta = np.tile(prior / prior.sum(), (len(before), 1))
-                theta *= 0.01
-                theta[:, own] += before[:, has]
-            shares = documents[owner].after(theta, topics, prior, each, rng)
-            for t, theta in enumerate(shares):
-                samples[s, t][:, has] = theta[:, own]
-            before = samples[s, -1]
+            n = each // len(sampled[s])
+            for topics, prior in sampled[s]:
+                if before is None:
+                    theta = documents[owner].mode(topics, prior)
+                else:  # what topics of the same place had, and a little of all
+                    theta = np.tile(prior / prior.sum(), (len(before), 1))
+                    theta *= 0.01
+                    theta[:, own] += before[:, has]
+                shares = documents[owner].after(theta, topics, prior, n, rng)
+                for drawn in shares:
+                    samples[s, at][:, has] = drawn[:, own]
+                    at += 1
+                before = samples[s, at - 1]
         for k in range(n_topics):
             drawn = np.concatenate(samples[is_there[:, k], :, :, k])  # (n, n_docs)
             result.doc_topic_distr_[block, k] = drawn.mean(axis=0)
             result.doc_topic_interval_[:, block, k] = _ends(drawn, confidence)
 
 
-def _priors(draws, sampled, counts, rng) -> Array:
-    """Return the prior of documents of all draws: of samples theirs, of fits learned.
+def _topics_and_priors(
+    draws, models, counts, each, rng
+) -> Iterator[list[tuple[Array, Array]]]:
+    """Yield draws of topics, with the prior of documents, of each fit or sample.
 
-    The concentration by which a fit predicts is larger than that of its documents where
-    most have a few of many topics, and small shares are then too sure to be large.
+    A fit has several, which are drawn with the topics of its documents, and their
+    concentration: that by which it predicts is larger where most documents have a few
+    of many topics, and small shares are then too sure to be large.
     """
-    prior = draws.prior.copy()
     for rows, owner in zip(draws.rows(), draws.owners, strict=True):
+        columns, prior = draws.columns[owner], draws.prior[rows]
         if draws.owners.count(owner) > 1:  # samples
+            yield [(draws.sample(rows, rng)[:, columns], prior)]
             continue
-        n_docs = counts[owner].shape[0]
-        some = DocumentDraws(counts[owner][evenly_spaced(range(n_docs), DOCS)])
-        topics = sampled[rows][:, draws.columns[owner]]
-        alpha = some.concentration(topics, prior[rows], rng)
-        prior[rows] *= alpha / prior[rows].sum()
-    return prior
+        words, values = counts[owner], draws.values[rows][:, columns]
+        eta = getattr(read.fitted_model(models[owner]), "topic_word_prior_", 0.0)
+        given = TopicCounts.of(values, float(np.median(eta)), words)
+        given = given._replace(is_fixed=~draws.is_random[rows])
+        topics, one = draws.distr()[rows][:, columns], np.zeros(words.shape[0], np.intp)
+        chain = DocumentDraws(words).with_topics(
+            topics, given, prior, one, min(each, SAMPLES), rng
+        )
+        yield [(topics, own[0]) for topics, _, own in chain]
 
 
 #: Largest seed, and share of documents in a subsample.

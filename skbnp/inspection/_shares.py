@@ -16,11 +16,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtri, polygamma, stdtrit, xlogy
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 
 from skbnp.distributions import log_growth
 from skbnp.inference.executor import Executor
-from skbnp.inspection._compared import duplicates, rates_of, topics_of_sample
+from skbnp.inspection._compared import SAMPLES, DocumentDraws, TopicCounts, duplicates
 from skbnp.inspection._displays import COLOURS, GREY, Display
 from skbnp.inspection._terms import (
     NOT_BURSTY,
@@ -32,10 +31,11 @@ from skbnp.inspection._terms import (
 )
 from skbnp.models.hdp.fold_in import MixturePredictor, mix
 from skbnp.utils import fitted as read
-from skbnp.utils.arrays import evenly_spaced, largest, members, row_parts, rows_of
+from skbnp.utils.arrays import largest, members, row_parts, rows_of
 from skbnp.utils.labels import RowLabels, check_labels
 from skbnp.utils.lazy import import_optional, import_pandas
 from skbnp.utils.matching import best_disjoint, cosines
+from skbnp.utils.random import Purpose, draw_seed_entropy, stream
 from skbnp.utils.typing import Array, DataFrame, Flags, Ints
 from skbnp.utils.validation import (
     CONFIDENCE,
@@ -49,77 +49,105 @@ from skbnp.utils.validation import (
 )
 from skbnp.utils.warnings import warn_caller
 
-#: Kept samples of a chain that are used, evenly spaced, at most.
-SAMPLES = 20
 #: Cosine from which a topic of a sample is one of the best sample.
 SIMILAR = 0.7
-#: Updates of the means of groups, and of topics that are joined.
-MEANS, TOPICS = 2, 3
+#: Updates of the means of groups.
+MEANS = 2
 
 
 def uses_of(
-    estimator: Any, rows: Any, epochs: Any, parts: Ints, merge_similarity: float
+    estimator: Any,
+    rows: Any,
+    epochs: Any,
+    parts: Ints,
+    merge_similarity: float,
+    rng: Any,
 ) -> tuple[list[Array], sp.csr_array]:
     """Infer tokens of topics in documents, with group means as their prior.
 
-    Topics that count as one are joined, and their tokens inferred anew as those of one.
-    Returns expected tokens, or first uses, (n_docs, n_topics), one array for each
-    sample, and an indicator of the topics that count as one, (n_components, n_topics).
+    Topics that count as one are joined, and topics drawn with their tokens. Returns
+    tokens, or first uses, (n_docs, n_topics), one array for each draw or sample, and an
+    indicator of the topics that count as one, (n_components, n_topics).
     """
     model = read.fitted_model(estimator)
     is_here = not hasattr(model, "_row_totals")
     is_flat, n = not hasattr(model, "tree_"), len(model.components_)
-    has_samples = is_here and hasattr(model, "_sample_uses") and len(model.samples_) > 1
+    has_samples = is_here and not is_flat and hasattr(model, "_sample_uses")
     is_bursty = getattr(model, "word_concentration_", np.inf) < NOT_BURSTY
     words = infer = None
     if is_here and (has_samples or hasattr(model, "topic_word_prior_")):
         words = check_counts(rows, whom="topic_shares")
-    onto, uses = members(np.arange(n), n), list[Array]()
-    if is_flat or not has_samples:
-        if words is None or not hasattr(model, "_expected_uses"):
-            shares = transformed(model, rows, epochs)
-            check_shares(model, shares)
-            tokens = doc_counts(model, rows, shares)[0]
-        elif is_bursty:
-            tokens, first = model._expected_uses(words)
-            words = sp.csr_array((first, words.indices, words.indptr), words.shape)
-        else:
-            infer = partial(_by_group, counts=words, parts=parts)
-            tokens = infer(read.distributions(estimator), doc_prior(model, n))
-        tokens = np.asarray(read.in_memory(tokens), dtype=np.float64)
-        if not tokens.any():
-            raise ValueError("X must have a document with tokens, got none.")
-        if is_flat and merge_similarity < 1.0:
-            onto, tokens = joined(estimator, merge_similarity, tokens, words, infer)
-        uses = [tokens]
-    if has_samples:
-        uses = list(_sample_uses(model, words, onto, infer))
-    return uses, onto
+    onto = members(np.arange(n), n)
+    if has_samples and len(model.samples_) > 1:
+        return list(_sample_uses(model, words)), onto
+    if words is None or not hasattr(model, "_expected_uses"):
+        shares = transformed(model, rows, epochs)
+        check_shares(model, shares)
+        tokens = doc_counts(model, rows, shares)[0]
+    elif is_bursty:
+        tokens, first = model._expected_uses(words)
+        words = sp.csr_array((first, words.indices, words.indptr), words.shape)
+    else:
+        infer = partial(_by_group, counts=words, parts=parts)
+        tokens = infer(read.distributions(estimator), doc_prior(model, n))
+    tokens = np.asarray(read.in_memory(tokens), dtype=np.float64)
+    if not tokens.any():
+        raise ValueError("X must have a document with tokens, got none.")
+    if not is_flat:
+        return [tokens], onto
+    eta = _topic_prior(model)
+    if merge_similarity < 1.0:
+        onto, tokens = joined(estimator, eta, merge_similarity, tokens, words, infer)
+    if words is None or not eta:
+        return [tokens], onto
+    return list(_drawn_uses(estimator, onto, words, parts, rng)), onto
 
 
-def _sample_uses(
-    model: Any, counts: Any, onto: sp.csr_array, infer: Any
+def _topic_prior(model: Any) -> float:
+    """Return the Dirichlet parameter of topics, 0 of models that have none."""
+    state = getattr(getattr(model, "_posterior", None), "state", None)
+    eta = getattr(state, "topic_word_prior", getattr(model, "topic_word_prior_", 0.0))
+    return float(np.median(eta))
+
+
+def _drawn_uses(
+    estimator: Any, onto: sp.csr_array, words: sp.csr_array, parts: Ints, rng: Any
 ) -> Iterator[Array]:
-    """Yield tokens of the topics of samples that are most similar to joined ones."""
-    components, n = model.components_, onto.shape[1]
-    topics = onto.T @ (components - components.min(axis=1, keepdims=True))
-    # Of each sample words of topics, their depth or None, and tokens, or their prior.
-    samples = model._sample_uses(counts, SAMPLES)
-    if infer is not None:
-        samples = map(topics_of_sample, evenly_spaced(model.samples_, SAMPLES))
-        samples = ((values, None, prior) for values, _, prior in samples)
-    for values, depth, uses in samples:
+    """Yield tokens of topics, which are drawn with them, in documents."""
+    model, distr = read.fitted_model(estimator), read.distributions(estimator)
+    weights = read.weights_of(estimator, model.components_)
+    topics = onto.T @ (distr * np.maximum(weights, 1e-300)[:, None])
+    prior = np.maximum(doc_prior(model, len(distr)), SMALLEST_PRIOR) @ onto
+    eta = np.broadcast_to(model.topic_word_prior_, model.components_.shape)
+    ids = getattr(model, "component_ids_", np.zeros(0))
+    given = TopicCounts.of(model.components_, eta, words)
+    given = given._replace(
+        counts=onto.T @ given.counts,
+        is_fixed=onto.T @ np.isin(ids, getattr(model, "_frozen_ids", ids[:0])) > 0.0,
+    )
+    # First uses are no whole numbers.
+    words.data = np.floor(words.data + rng.random(words.nnz))
+    parts = np.unique(parts, return_inverse=True)[1]
+    draws = DocumentDraws(words).with_topics(
+        read.normalised_rows(topics), given, prior, parts, SAMPLES, rng
+    )
+    for _, tokens, _ in draws:
+        yield tokens
+
+
+def _sample_uses(model: Any, counts: Any) -> Iterator[Array]:
+    """Yield tokens of the nodes of samples that are most similar to the best one's."""
+    components, n = model.components_, len(model.components_)
+    topics = components - components.min(axis=1, keepdims=True)
+    # Of each sample words of nodes, their depth, and tokens.
+    for values, depth, uses in model._sample_uses(counts, SAMPLES):
         similar = cosines(topics, np.asarray(read.in_memory(values), np.float64))
-        if depth is not None:
-            similar[model.tree_.depth[:, None] != depth] = 0.0
+        similar[model.tree_.depth[:, None] != depth] = 0.0
         best = similar.argmax(axis=0)
         is_other = similar[best, np.arange(len(best))] < SIMILAR
         best[is_other] = n + np.arange(is_other.sum())
         sums = members(best, n + is_other.sum())
-        if infer is not None:
-            yield infer(read.normalised_rows(sums @ values, 0.0), sums @ uses)[:, :n]
-        else:
-            yield (sp.csr_array(uses) @ sums.T[:, :n]).toarray()
+        yield (sp.csr_array(uses) @ sums.T[:, :n]).toarray()
 
 
 def _by_group(distr: Array, prior: Array, counts: sp.csr_array, parts: Ints) -> Array:
@@ -152,6 +180,7 @@ def shares_of_tokens(uses: sp.csr_array | Array) -> tuple[Array, Array]:
 
 def joined(
     estimator: Any,
+    eta: float,
     merge_similarity: float,
     tokens: Array,
     words: sp.csr_array | None,
@@ -162,17 +191,13 @@ def joined(
     Copies of a cosine of `merge_similarity` first. Then, in rounds, each topic and that
     which is most similar to it, if the evidence of the documents is larger for one;
     tokens of joined topics are inferred before the next round, by `infer` if there is
-    one. In the end the words of topics that were joined are those of their tokens in
-    the documents, by a few steps of expectation maximisation. `tokens` (n_docs,
-    n_components), `words` (n_docs, n_features).
+    one. `eta` is the prior of topics, 0 for none, `tokens` (n_docs, n_components),
+    `words` (n_docs, n_features).
     """
     model, distr = read.fitted_model(estimator), read.distributions(estimator)
     weights = read.weights_of(estimator, model.components_)
     values = distr * np.maximum(weights, 1e-300)[:, None]
     prior = np.maximum(doc_prior(model, len(distr)), SMALLEST_PRIOR)
-    state = getattr(getattr(model, "_posterior", None), "state", None)
-    eta = getattr(state, "topic_word_prior", getattr(model, "topic_word_prior_", 0.0))
-    eta = float(np.median(eta))
     of = duplicates(distr, weights, merge_similarity)
     while True:
         onto = members(of, of.max() + 1).T.tocsr()
@@ -182,7 +207,7 @@ def joined(
         if infer is not None and not is_same:
             uses = infer(topics, prior @ onto)
         if len(topics) == 1 or not eta or words is None:
-            break
+            return onto, uses
         similar = cosines(topics, topics)
         np.fill_diagonal(similar, -1.0)
         nearest = np.column_stack([np.arange(len(topics)), similar.argmax(axis=1)])
@@ -190,22 +215,10 @@ def joined(
         gains = evidence_of_one(topics, prior @ onto, eta, words, uses, pairs)
         best = pairs[best_disjoint(pairs.tolist(), gains)]
         if len(best) == 0:
-            break
+            return onto, uses
         target = np.arange(len(topics))
         target[best[:, 1]] = best[:, 0]
         of = np.unique(target[of], return_inverse=True)[1]
-    if infer is None or is_same or words is None:
-        return onto, uses
-    # Of other documents of the fit the words that its topics have of these.
-    counts = np.maximum(model.components_ - eta, 0.0)
-    unseen = max(1.0 - words.sum() / max(counts.sum(), 1e-300), 0.0)
-    given = eta + unseen * (onto.T @ counts)
-    for _ in range(TOPICS):
-        shares = prior @ onto + uses
-        rates = rates_of(words, shares, topics)
-        topics = read.normalised_rows(given + topics * (rates.T @ shares).T, 0.0)
-        uses = infer(topics, prior @ onto)
-    return onto, uses
 
 
 #: Documents of a block, and pairs of topics.
@@ -741,7 +754,7 @@ def topic_shares(
     ['old - new']
     """
     read.fitted(estimator, "transform")
-    rng = check_random_state(random_state)
+    rng = stream(draw_seed_entropy(random_state), Purpose.INTERVALS, 0)
     model, rows = read.fitted_model(estimator), read.model_rows(estimator, X)
     terms = relevant_terms(estimator, feature_names, 5)
     n_rows = read.n_rows_of(rows)
@@ -754,7 +767,7 @@ def topic_shares(
     units = np.arange(n_rows)
     if clusters is not None:
         units = check_labels(clusters, n_rows, "clusters", "document").codes
-    tokens, onto = uses_of(estimator, rows, epochs, asked.parts, merge_similarity)
+    tokens, onto = uses_of(estimator, rows, epochs, asked.parts, merge_similarity, rng)
     uses = list(map(shares_of_tokens, tokens))
     # Documents with tokens in every sample.
     is_used = np.all([totals > 0.0 for _, totals in uses], axis=0) & (weights > 0.0)

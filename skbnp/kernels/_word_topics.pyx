@@ -7,8 +7,11 @@ import numpy as np
 
 from libc.stdint cimport int32_t, int64_t
 
+from numpy.random cimport bitgen_t
+
 from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport log_gamma, log_rising
+from skbnp.kernels._rng cimport borrow, uniform
 from skbnp.kernels._vectors cimport dot
 
 cdef extern from "src/groups.h" nogil:
@@ -107,6 +110,71 @@ def mix_topics(
                 mixed[at] = dot(n_topics, &weights[0], &table[words[at], 0])
                 mixed[at] = least + scale * mixed[at]
                 count_work(n_topics, &done)
+
+
+def draw_tokens(
+    const double[:, ::1] table,     # IN    (all words, n_topics) topics phi, by word
+    const double[:, ::1] shares,    # IN    (n_docs, n_topics) theta
+    const int64_t[::1] limits,      # IN    (n_docs + 1,) of the entries of documents
+    const Py_ssize_t[::1] words,    # IN    (n,) rows of the table
+    const int64_t[::1] counts,      # IN    (n,) tokens of each
+    double[:, ::1] of_docs,         # INOUT (n_docs, n_topics) tokens are added
+    double[:, ::1] of_words,        # INOUT (all words, n_topics) likewise
+    bit_generator: BitGenerator,
+):
+    """Draw the topic of each token, k with probability ~ theta_jk phi_kw.
+
+    Where no topic has a mass, all are as probable. Time O(n * n_topics + tokens *
+    log n_topics).
+    """
+    cdef Py_ssize_t n_topics = table.shape[1], n_docs = shares.shape[0]
+    cdef Py_ssize_t doc, at, done = 0
+    cdef bitgen_t* rng = borrow(bit_generator)
+    if not n_topics == shares.shape[1] == of_docs.shape[1] == of_words.shape[1]:
+        raise ValueError("table, shares and sums disagree on the topics")
+    if limits.shape[0] != n_docs + 1 or limits[n_docs] != words.shape[0]:
+        raise ValueError("shares, limits and words disagree on the documents")
+    if counts.shape[0] != words.shape[0] or of_docs.shape[0] != n_docs:
+        raise ValueError("words, counts and sums disagree")
+    if of_words.shape[0] != table.shape[0] or n_topics == 0:
+        raise ValueError("table and sums disagree on the words, or have no topic")
+    for at in range(words.shape[0]):
+        if not 0 <= words[at] < table.shape[0]:
+            raise ValueError("words must be rows of the table")
+    cdef double[::1] ends = np.empty(n_topics)
+    with bit_generator.lock, nogil:
+        for doc in range(n_docs):
+            for at in range(limits[doc], limits[doc + 1]):
+                _draw_tokens(
+                    &shares[doc, 0], &table[words[at], 0], n_topics, counts[at], rng,
+                    &ends[0], &of_docs[doc, 0], &of_words[words[at], 0],
+                )
+                count_work(n_topics, &done)
+
+
+cdef inline void _draw_tokens(
+    const double* shares, const double* topics, Py_ssize_t n_topics, int64_t n,
+    bitgen_t* rng, double* ends, double* of_doc, double* of_word,
+) noexcept nogil:
+    cdef double total = 0.0, limit
+    cdef Py_ssize_t k, low, high
+    for k in range(n_topics):
+        total += shares[k] * topics[k]
+        ends[k] = total
+    if not total > 0.0:
+        for k in range(n_topics):
+            total += 1.0
+            ends[k] = total
+    for _ in range(n):
+        limit, low, high = uniform(rng) * total, 0, n_topics - 1
+        while low < high:
+            k = (low + high) // 2
+            if limit < ends[k]:
+                high = k
+            else:
+                low = k + 1
+        of_doc[low] += 1.0
+        of_word[low] += 1.0
 
 
 def growth(
