@@ -708,6 +708,16 @@ def _growth(prior: Array, counts: Array) -> Array:
     return result
 
 
+def _concentration(prior: Array, counts: Array) -> float:
+    """Learn the sum of Dirichlet parameters, (n, k) rows of one sum, from counts.
+
+    A step to the mode under Gamma(1, 1), as of `HDP`.
+    """
+    rise = (prior * _growth(prior, counts)).sum()
+    growth = _growth(prior.sum(axis=1), counts.sum(axis=1)).sum()
+    return float((1.0 + rise) / (1.0 + growth))
+
+
 class DocumentDraws:
     """Gibbs draws of the topics of tokens in documents.
 
@@ -768,15 +778,11 @@ class DocumentDraws:
             m_g ~ Dirichlet(b + sum_(j in g) t(alpha m_g, N_j)),
             theta_j ~ Dirichlet(alpha m_g + N_j),
 
-        and sets eta and alpha to fixed points of the evidence under Gamma(1, 1),
-
-            alpha = (1 + sum_jk t(alpha m_gk, N_jk))
-                / (1 + sum_j [psi(alpha + N_j) - psi(alpha)]),
-
-        eta likewise from R + S. Expected tables t in the place of drawn ones.
+        where topics are not fixed, and learns the sums alpha and V eta of the last
+        and the first. Expected tables t stand in the place of drawn ones.
         """
         (eta, other, is_fixed), fixed = given, topics
-        alpha, base = prior.sum(), prior / prior.sum()
+        alpha, base, n_words = prior.sum(), prior / prior.sum(), topics.shape[1]
         of_parts = members(parts, parts.max() + 1)
         means = np.tile(base, (parts.max() + 1, 1))
         theta = np.tile(base, (len(parts), 1))
@@ -784,18 +790,12 @@ class DocumentDraws:
             tokens, words = self._drawn(theta, topics, rng)
             if step >= LEFT_OUT:
                 words = (words + other)[~is_fixed]
-                n_words = words.shape[1]
-                whole = np.full(len(words), n_words * eta)
-                growth = n_words * _growth(whole, words.sum(axis=1)).sum()
-                rise = eta * _growth(np.full(words.shape, eta), words).sum()
-                eta = (1.0 + rise) / (1.0 + growth)
-                drawn = rng.standard_gamma(eta + words)
+                eta = _concentration(np.full(words.shape, eta), words) / n_words
                 topics = fixed.copy()
+                drawn = rng.standard_gamma(eta + words)
                 topics[~is_fixed] = read.normalised_rows(drawn)
             own = np.maximum(alpha * means[parts], SMALLEST_PRIOR)
-            tables = own * _growth(own, tokens)
-            growth = _growth(np.full(len(tokens), alpha), tokens.sum(axis=1)).sum()
-            alpha = (1.0 + tables.sum()) / (1.0 + growth)
+            tables, alpha = own * _growth(own, tokens), _concentration(own, tokens)
             means = read.normalised_rows(
                 rng.standard_gamma(base + of_parts @ tables), base
             )

@@ -119,15 +119,18 @@ def _drawn_uses(
     topics = onto.T @ (distr * np.maximum(weights, 1e-300)[:, None])
     prior = np.maximum(doc_prior(model, len(distr)), SMALLEST_PRIOR) @ onto
     eta = np.broadcast_to(model.topic_word_prior_, model.components_.shape)
-    ids = getattr(model, "component_ids_", np.zeros(0))
     given = TopicCounts.of(model.components_, eta, words)
+    is_fixed = np.zeros(len(distr), dtype=bool)
+    if hasattr(model, "_frozen_ids"):
+        is_fixed = np.isin(model.component_ids_, model._frozen_ids)
     given = given._replace(
-        counts=onto.T @ given.counts,
-        is_fixed=onto.T @ np.isin(ids, getattr(model, "_frozen_ids", ids[:0])) > 0.0,
+        counts=onto.T @ given.counts, is_fixed=onto.T @ is_fixed > 0.0
     )
+    # The order of parts is that of documents, whatever labels are called.
+    _, first, at = np.unique(parts, return_index=True, return_inverse=True)
+    parts = np.argsort(np.argsort(first))[at]
     # First uses are no whole numbers.
     words.data = np.floor(words.data + rng.random(words.nnz))
-    parts = np.unique(parts, return_inverse=True)[1]
     draws = DocumentDraws(words).with_topics(
         read.normalised_rows(topics), given, prior, parts, SAMPLES, rng
     )

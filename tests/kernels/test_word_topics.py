@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.special import gammaln
 
 from reference.ncrp_topics import collapsed_rise, expected_log_rise
-from skbnp.kernels._word_topics import expected_growth
+from skbnp.kernels._word_topics import draw_tokens, expected_growth
 
 
 def growth_of(means, variances, eta):
@@ -62,3 +62,27 @@ def test_growth_of_what_is_hardly_there_is_finite():
             (got,) = growth_of(means, part * means, [eta])
             assert np.isfinite(got)
             assert got >= plain - 1e-6 - 1e-13 * abs(plain)
+
+
+def test_tokens_are_drawn_by_their_probabilities(seed):
+    """Sums of documents and words; a chi-square statistic finds other shares."""
+    rng = np.random.default_rng(seed)
+    table, shares = rng.dirichlet(np.ones(5), 3), rng.dirichlet(np.ones(5), 2)
+    table[2] = 0.0  # a word that no topic has
+    limits, words = np.array([0, 2, 3]), np.array([0, 1, 2])
+    counts = np.array([40_000, 20_000, 30_000])
+    of_docs, of_words = np.zeros((2, 5)), np.zeros((3, 5))
+    given = limits, words, counts, of_docs, of_words, rng.bit_generator
+    draw_tokens(table, shares, *given)
+    assert_allclose(of_docs, [of_words[:2].sum(axis=0), of_words[2]])
+    assert_allclose(of_words.sum(axis=1), counts)
+    masses = np.array([table[0] * shares[0], table[1] * shares[0], np.ones(5)])
+
+    def distance(masses):
+        expected = counts[:, None] * masses / masses.sum(axis=1, keepdims=True)
+        return ((of_words - expected) ** 2 / expected).sum()
+
+    assert distance(masses) < 45.0  # of 12 degrees of freedom, p = 1e-5
+    assert distance(masses * (1.0 + 0.1 * np.arange(5))) > 45.0
+    with pytest.raises(ValueError, match="rows of the table"):
+        draw_tokens(table, shares, limits, words + 1, *given[2:])
