@@ -27,7 +27,7 @@ model = make_pipeline(vectorizer, HDP(random_state=0)).fit(texts)
 
 # %%
 # The topics whose shares differ most. Intervals come from a Bayesian bootstrap over
-# documents; those of a sampler go over its kept samples, too.
+# documents, and over draws of the topics and of the topic of each token.
 display = TopicSharesDisplay.from_estimator(model, texts, packages)
 
 # %%

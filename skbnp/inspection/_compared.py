@@ -989,8 +989,9 @@ def consensus_components(
 
     Intervals are equal-tailed, over draws that have the topic. Topics are drawn from
     Dirichlet distributions, whose parameters are counts plus prior of a sample, or
-    `components_` of other models. Shares of a document are drawn given these topics, by
-    Gibbs sampling under the prior of each draw. Given probabilities and directions have
+    `components_` of other models. Shares of a document are drawn by Gibbs sampling,
+    given the topics and the prior of a sample; of a fit with its topics, the topic
+    prior and the concentration of documents. Given probabilities and directions have
     no such distribution: intervals are those over fits. Variational fits with similar
     starts are less spread than a posterior; samples of documents, as :func:`stability`
     draws them, make up for it. Chains must have converged: intervals of chains that

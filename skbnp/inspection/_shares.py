@@ -716,25 +716,29 @@ def topic_shares(
 
     Notes
     -----
-    Shares are those of the tokens of documents: the prior, which draws the shares of
-    `transform` in short documents together, is taken out, and documents without tokens
-    are left out. Documents whose topics have words in common are drawn towards a mean:
-    in the place of that of the corpus stands that of their group, updated twice (of 50
-    groups in order, where there are more; of the combinations of covariates that are no
-    numbers); not where documents repeat words, in trees, and in samples.
+    Shares are those of the tokens of documents, or of first uses where documents repeat
+    words: the prior, which draws the shares of `transform` in short documents together,
+    is taken out, and documents without tokens are left out. Which topic a token has is
+    uncertain, as topics are, so that both are imputed 20 times [3]_: by Gibbs sampling
+    from the topics of the fit, given their number (see `with_topics` of
+    ``inspection/_compared.py``). Topics are drawn from the words of `X` and of the
+    other documents of the fit; those of a document have the mean of its group as their
+    prior (of 50 groups in order, where there are more; of the combinations of
+    covariates that are no numbers). In trees, and in models without
+    `topic_word_prior_`, topics are taken as given.
 
     Fits to few documents, and truncated ones, may have a topic in several shapes that
     differ by accidents of their documents. The evidence of one topic is that of a
     Dirichlet prior for its words and for the topics of documents; a model needs a
-    `topic_word_prior_` for it. Of topics that are joined, words and tokens are inferred
-    anew.
+    `topic_word_prior_` for it. That there may be more or fewer topics is not in the
+    intervals: where two topics are one by mistake, their shares are wrong.
 
     Draws are Bayesian bootstrap samples of documents [1]_, or of clusters, which are
     taken as independent draws of their group; with a link, one step of weighted Fisher
-    scoring from the estimate each. Those of samplers go over all kept samples too (20
-    at most), whose topics are put to the most similar one of the best sample. Of other
-    models topics are taken as given. Limits are those of Student's t, as many degrees
-    of freedom as documents less numbers fitted. Intervals are of one number each: of 40
+    scoring from the estimate each; in turns from each imputation, or of trees from each
+    kept sample of a chain (20 at most), whose nodes are put to the most similar one of
+    the best sample. Limits are those of Student's t, as many degrees of freedom as
+    documents less numbers fitted. Intervals are of one number each: of 40
     topics without any difference, four have an interval of 90 % without zero.
 
     References
@@ -743,6 +747,7 @@ def topic_shares(
     .. [2] Leslie E. Papke and Jeffrey M. Wooldridge, "Econometric Methods for
        Fractional Response Variables With an Application to 401(k) Plan Participation
        Rates", Journal of Applied Econometrics 11, 1996.
+    .. [3] Donald B. Rubin, "Multiple Imputation for Nonresponse in Surveys", 1987.
 
     Examples
     --------
