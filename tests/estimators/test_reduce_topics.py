@@ -1,4 +1,4 @@
-"""Fewer topics of a fit: sums of its topics, what they score, streams, files."""
+"""Edits of topics of a fit: fewer topics, merges, ends, and the log of these."""
 
 import copy
 import pickle
@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
@@ -13,6 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
 from skbnp import HDP, GibbsHDP, KnownTopics, StickBreakingHDP, reduce_topics
+from skbnp.datasets import make_bars
 from skbnp.inspection import set_topic_names, topic_path
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -191,3 +193,75 @@ def test_models_without_flat_topics_are_refused(X):
         reduce_topics(LatentDirichletAllocation(2, max_iter=1).fit(X), 1)
     with pytest.raises(NotFittedError):
         reduce_topics(HDP(), 1)
+
+
+# Merges, ends, and the log ------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def documents():
+    return sp.csr_array(make_bars(200, side=5, random_state=0).data)
+
+
+@pytest.fixture(params=["collapsed", "mean_field"])
+def hdp(request, documents):
+    return HDP(8, variational_family=request.param, max_iter=3, random_state=0).fit(
+        documents
+    )
+
+
+def prior_free(hdp):
+    return hdp.components_ - hdp.topic_word_prior_
+
+
+def test_a_fit_names_its_topics_and_their_start(hdp):
+    assert_array_equal(hdp.component_ids_, np.arange(8))
+    [(step, kind, parents, children)] = hdp.lineage_
+    assert (step, kind, parents) == (0, "init", ())
+    assert sorted(children) == list(range(8))
+    assert hdp.lineage_[0].kind == "init"
+
+
+def test_merge_adds_counts_and_weights_to_the_first(hdp):
+    counts, weights = prior_free(hdp), hdp.topic_weights_
+    assert hdp.merge_components([5, 1, 7]) is hdp
+    assert_array_equal(hdp.component_ids_, [0, 6, 2, 3, 4, 5])
+    assert hdp.n_components_ == 6
+    assert_allclose(prior_free(hdp)[5], counts[[5, 1, 7]].sum(axis=0), rtol=1e-9)
+    assert_allclose(prior_free(hdp)[:5], counts[[0, 6, 2, 3, 4]], rtol=1e-9)
+    assert_allclose(hdp.topic_weights_[5], weights[[5, 1, 7]].sum())
+
+
+def test_drop_forgets_counts_and_frees_weights(hdp):
+    counts, weights = prior_free(hdp), hdp.topic_weights_
+    hdp.drop_components(np.array([3, 0]))
+    kept = [6, 1, 2, 7, 4, 5]
+    assert_array_equal(hdp.component_ids_, kept)
+    assert_allclose(prior_free(hdp), counts[kept], rtol=1e-9)
+    assert_allclose(hdp.topic_weights_, weights[kept])
+    assert [entry[1:] for entry in hdp.lineage_[1:]] == [
+        ("prune", (3,), ()),
+        ("prune", (0,), ()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("method", "ids"),
+    [
+        ("merge_components", [1]),
+        ("merge_components", [1, 1]),
+        ("merge_components", [1, 8]),
+        ("merge_components", [1.0, 2.0]),
+        ("merge_components", [[1, 2]]),
+        ("merge_components", "12"),
+        ("drop_components", []),
+        ("drop_components", [-1]),
+        ("drop_components", range(8)),
+        ("drop_components", None),
+    ],
+)
+def test_ids_that_name_no_edit_are_refused_and_change_nothing(hdp, method, ids):
+    before = pickle.dumps(hdp)
+    with pytest.raises(ValueError, match="ids must"):
+        getattr(hdp, method)(ids)
+    assert pickle.dumps(hdp) == before
