@@ -226,22 +226,6 @@ def prior_slope(
     return total
 
 
-def optimal_length(
-    double natural, double spread,      # |n|, v
-    const double[::1] lengths_below,    # IN (n_below,) |E| of children
-    double pull,                        # K
-    expansion: tuple[float, int, NDArray[float64]],
-) -> float:
-    """Length of the mean that is the best for its natural parameter and children."""
-    cdef Sphere sphere = read_sphere(expansion)
-    cdef Py_ssize_t n_below = lengths_below.shape[0]
-    cdef const double* below = &lengths_below[0] if n_below else NULL
-    cdef double found
-    with nogil:
-        found = best_length(&sphere, natural, spread, n_below, below, pull)
-    return found
-
-
 def merged_worths(
     const Py_ssize_t[::1] sources,      # IN (n_pairs,) nodes
     const Py_ssize_t[::1] targets,      # IN (n_pairs,) siblings, or parents

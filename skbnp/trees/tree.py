@@ -326,11 +326,6 @@ class Tree:
         place = self._position(node)
         return self.ids[place : self._end(place)]
 
-    def is_ancestor(self, node: int, other: int) -> bool:
-        """Whether `node` is above `other`; no node is above itself."""
-        place = self._position(node)
-        return place < self._position(other) < self._end(place)
-
     # Edits, by id ---------------------------------------------------------------------
 
     def add(self, parent: int, *, depth: int | None = None) -> "Tree":

@@ -4,8 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from reference import dependent_trees as reference
-from skbnp.distributions import draw, expansion
-from skbnp.kernels import _directions as kernels
+from skbnp.distributions import draw
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
 
@@ -72,14 +71,3 @@ def pasts_of(state):
     result, old = np.zeros_like(state.means), state.places_with_past
     result[old] = state.previous[state.past[old]]
     return result
-
-
-def optimal_length(natural, spread, lengths_below, pull, dimension):
-    """|E| of a node that maximises the bound, with those of its children fixed.
-
-    Of n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)), n being `natural`, v `spread`, and
-    K `pull`.
-    """
-    below = np.array(lengths_below, dtype=np.float64).reshape(-1)
-    given = below, pull, expansion(dimension)
-    return float(kernels.optimal_length(natural, spread, *given))

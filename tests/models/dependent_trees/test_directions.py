@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import minimize_scalar
 
 from checks.epochs import (
     DIMENSION,
     PRIORS,
-    optimal_length,
     pasts_of,
     random_rows,
     random_state,
@@ -78,54 +76,6 @@ def test_conjugate_is_the_maximum(dimension):
             assert value <= wanted + 1e-9
             if spread >= dimension and 0.1 < e < 0.9:
                 assert value < wanted - 1e-4
-
-
-def test_optimal_lengths_are_those_of_a_slow_search(seed):
-    rng = np.random.default_rng(seed)
-    above = np.array([0, 0, 0, 2, 4, 4])  # no children of 1 and 3
-    for dimension, pull in ((3, 4.0), (8, 30.0), (60, 80.0)):
-        naturals = pull * rng.gamma(2.0, 1.0, size=5) + 1.0
-        spreads = pull**2 * rng.random(5)
-        lengths_below = rng.uniform(0.1, 0.95, size=6)
-        given = (naturals, spreads, lengths_below, above, pull, dimension)
-
-        def lengths(below, given=given):
-            naturals, spreads, _, above, pull, dimension = given
-            return [
-                optimal_length(
-                    naturals[node], spreads[node], below[above == node], pull, dimension
-                )
-                if len(below)
-                else optimal_length(
-                    naturals[node], spreads[node], below, pull, dimension
-                )
-                for node in range(5)
-            ]
-
-        result, alone = lengths(lengths_below), lengths(np.empty(0))
-
-        def loss(e, node, given=given):
-            naturals, spreads, below, above, pull, dimension = given
-            total = reference.conjugate(e, spreads[node], dimension)
-            for length in below[above == node]:
-                spread = pull**2 * (1.0 - e * e)
-                total += reference.conjugate(length, spread, dimension)
-            return total - naturals[node] * e
-
-        for node in range(5):
-            best = minimize_scalar(
-                loss,
-                bounds=(1e-3, 1.0 - 1e-6),
-                method="bounded",
-                args=(node,),
-                options={"xatol": 1e-7},
-            )
-            assert_allclose(result[node], best.x, rtol=1e-4)
-            assert loss(result[node], node) <= best.fun + 1e-7
-            if node in above:
-                assert loss(alone[node], node) > best.fun + 1e-3
-            else:
-                assert_allclose(alone[node], result[node], rtol=1e-12)
 
 
 # Rows left out ------------------------------------------------------------------------
