@@ -19,7 +19,7 @@ likewise: it leaves out the words that a smaller share of its documents has.
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,7 +29,6 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.births import DOC_SHARE, propose_births
-from skbnp.models.hdp.burstiness import NO_BURSTINESS
 from skbnp.models.hdp.held_out import (
     FEW_TOKENS,
     FEWEST_JUDGES,
@@ -75,8 +74,6 @@ N_STARTS = 4
 MOST_BEHIND = 2
 #: Seed of the splits and of the fits that are compared: few documents say one number.
 OF_ALL_FITS = 0
-#: Numbers that differ by a larger factor are no answer.
-SPREAD = 2.0
 #: Priors of a number of topics that are chosen by prediction.
 LEARNED_PRIORS = (
     "topic_word_prior",
@@ -140,39 +137,17 @@ def share_of_unseen(X: sp.csr_array) -> float:
 
 
 class Candidate(NamedTuple):
-    """Fits of one number of topics, or trials, of all splits; held-out scores."""
+    """Fits of one number of topics in all splits, and their held-out scores."""
 
-    kind: Literal["fixed", "trials"]
-    n_started: int  # topics
+    number: int  # of topics
     trials: list[HeldOutTrials]
     logs: Array  # (n_docs,) log probabilities of held-out documents
     cost: Array | float = 0.0  # (n_docs,) penalty of its topics
 
     @property
-    def numbers(self) -> list[int]:
-        """Number of topics of each split."""
-        return [result_of(trials).state.n_components for trials in self.trials]
-
-    @property
-    def number(self) -> int:
-        """Median of the numbers of topics."""
-        return self.numbers[self.middle]
-
-    @property
     def net(self) -> Array:
         """Log probabilities less the penalty of the topics, (n_docs,)."""
         return self.logs - self.cost
-
-    @property
-    def middle(self) -> int:
-        """Position of the split that has the median number of topics."""
-        order = np.argsort(self.numbers, kind="stable")
-        return int(order[(len(order) - 1) // 2])
-
-    @property
-    def usual(self) -> list[int]:
-        """Sorted numbers of topics; of many splits without least and most."""
-        return usual_numbers(self.numbers, len(self.trials))
 
 
 @dataclass(eq=False, repr=False)
@@ -222,27 +197,13 @@ class CrossFittedTrials:
         )
         return self.make(begun, held_out)
 
-    def _by_trials(self, *, must_agree: bool) -> Candidate | None:
-        """Run the trials of each split to their end; set priors that all share.
-
-        If the splits `must_agree`, None as soon as numbers differ by a large factor.
-        """
-        n_topics, numbers = self.posterior.state.n_components, list[int]()
-        trials = self._begin(n_topics)
-        for one in trials:
-            run_to_end(one.search())
-            numbers.append(result_of(one).state.n_components)
-            usual = usual_numbers(numbers, len(trials))
-            if must_agree and usual and max(usual) > SPREAD * min(usual):
-                return None
-        return Candidate("trials", n_topics, trials, self._choose_priors(trials))
-
     def _fixed(self, n_topics: int) -> Candidate:
         """Learn `n_topics` topics in each split, and score its held-out documents."""
         trials = self._begin(n_topics)
         for one in trials:
             learn_fixed(one)
-        return Candidate("fixed", n_topics, trials, self._choose_priors(trials))
+        self._choose_priors(trials)
+        return Candidate(n_topics, trials, self._choose_repeats(trials))
 
     def _numbers(self) -> Iterator[int]:
         """Yield the fixed numbers of topics to compare, few if documents are few."""
@@ -257,20 +218,14 @@ class CrossFittedTrials:
                 yield n_topics
 
     @property
-    def have_judges(self) -> bool:
-        """Whether each split has enough held-out documents for trials."""
-        return min(len(one.n_tokens) for one in self.held_out) >= FEWEST_JUDGES
-
-    @property
     def n_tokens(self) -> Array:
         """Number of held-out tokens of each document, over all splits, (n_docs,)."""
         return np.concatenate([one.n_tokens for one in self.held_out])
 
-    def _choose_priors(self, trials: list[HeldOutTrials]) -> Array:
+    def _choose_priors(self, trials: list[HeldOutTrials]) -> None:
         """Set the priors in place that predict held-out tokens of all splits best.
 
         A grid of topic priors is searched from the last best value, downwards first.
-        Returns the log probability of each held-out document.
         """
         posteriors = [result_of(one) for one in trials]
         executor = trials[0].model.learner.local_step.executor
@@ -307,51 +262,52 @@ class CrossFittedTrials:
         for posterior, state in zip(posteriors, states[place], strict=True):
             posterior.state = state
             posterior.follow_prior()
-        whole = [one.held_out for one in trials]
-        return _log_probability(whole, posteriors, executor)
 
-    def _with_repeats(self, candidate: Candidate) -> Candidate:
-        """A candidate of a fixed number of topics with its burstiness learned."""
-        logs = list[Array]()
-        if candidate.kind == "trials" or not self.have_judges:
-            return candidate
-        for one in candidate.trials:
-            if not one.learns_burstiness:
-                return candidate
-            executor = one.model.learner.local_step.executor
-            result = choose_burstiness(one.held_out, result_of(one), executor)
-            result = result or one.held_out.predict(result_of(one), executor)
-            logs.append(one.held_out.log_probability(result))
-        return candidate._replace(logs=np.concatenate(logs))
+    def _choose_repeats(self, trials: list[HeldOutTrials]) -> Array:
+        """Set one burstiness in place, if it is learned, by all held-out documents.
+
+        Returns the log probability of each of these.
+        """
+        executor = trials[0].model.learner.local_step.executor
+        pairs = [(one.held_out, result_of(one)) for one in trials]
+        if trials[0].learns_burstiness:
+            choose_burstiness(pairs, executor)
+        held_out, posteriors = zip(*pairs, strict=True)
+        return _log_probability(held_out, posteriors, executor)
 
     # -- decisions --------------------------------------------------------------------
 
     def _choose(self, monitor: Monitor) -> HeldOutTrials:
-        """Compare fixed numbers of topics and trials; return the best trials."""
-        fixed = self._compare_numbers(monitor)
-        monitor.remind("trials beside each of the splits")
-        candidates = list(fixed)
-        if self.have_judges or not fixed:
-            trials = self._by_trials(must_agree=bool(fixed))
-            candidates += [] if trials is None else [trials]
-        candidates, gains = self._penalised(fixed, candidates)
-        chosen, sure = self._smallest(candidates, candidates[: len(fixed)])
-        result = self._end(chosen, sure, candidates, monitor)
-        result.gains = list(gains.items())
+        """Compare fixed numbers of topics; return trials of the best, of one split.
+
+        Their `equivalent` are the numbers that predict as well as the best, by one
+        standard error.
+        """
+        candidates, gains = self._penalised(self._compare_numbers(monitor))
+        chosen, gain = self._smallest(candidates)
+        best = max(candidates, key=lambda one: one.net.sum())
+        losses = {
+            one.number: compare(best.net, one.net, self.n_tokens) for one in candidates
+        }
+        equal = {n for n, loss in losses.items() if loss.mean <= loss.error}
+        result = self._learn_again(chosen)
+        result.gain, result.gains = gain, list(gains.items())
+        result.keep_number()
+        result.equivalent = sorted({chosen.number, *equal})
+        monitor.report(
+            f"{len(chosen.trials)} splits: {chosen.number} topics, "
+            f"{result.equivalent[0]} to {result.equivalent[-1]} predict as well"
+        )
         return result
 
     def choose_number(self, monitor: Monitor, least: int = 1) -> tuple[int, HDPState]:
         """Compare fixed numbers of topics alone; return the best, and its priors.
 
-        The fewest topics, and numbers from `least` on. The priors are those of the
-        split with the median concentration of repeated words.
+        The fewest topics, and numbers from `least` on.
         """
-        fixed = self._compare_numbers(monitor, least)
-        fixed, _ = self._penalised(fixed, fixed)
-        chosen, _ = self._smallest(fixed, fixed)
-        states = [result_of(one).state for one in chosen.trials]
-        states.sort(key=lambda state: (state.burstiness or NO_BURSTINESS).concentration)
-        return chosen.n_started, states[len(states) // 2]
+        candidates, _ = self._penalised(self._compare_numbers(monitor, least))
+        chosen, _ = self._smallest(candidates)
+        return chosen.number, result_of(chosen.trials[0]).state
 
     def _compare_numbers(self, monitor: Monitor, least: int = 1) -> list[Candidate]:
         """Fits of fixed numbers of topics, up to those that are clearly worse."""
@@ -371,29 +327,43 @@ class CrossFittedTrials:
         return fixed
 
     def _penalised(
-        self, fixed: list[Candidate], candidates: list[Candidate]
+        self, candidates: list[Candidate]
     ) -> tuple[list[Candidate], dict[int, float]]:
-        """Candidates with the penalty of their topics, and the gains of all."""
-        gains = self._gains(fixed, candidates)
+        """Candidates with the penalty of their topics, and the gains of all.
+
+        Of each number over the fewest topics, if topics have a penalty.
+        """
+        fewest, n_tokens, gains = candidates[0].logs, self.n_tokens, dict[int, float]()
+        if self.min_gain:
+            gains = {
+                one.number: compare(one.logs, fewest, n_tokens).mean
+                for one in candidates
+            }
         penalty = self.min_gain * max(gains.values(), default=0.0)
         return [
-            one._replace(cost=penalty * one.number * self.n_tokens)
-            for one in candidates
+            one._replace(cost=penalty * one.number * n_tokens) for one in candidates
         ], gains
 
     def _smallest(
-        self, candidates: list[Candidate], fixed: list[Candidate]
-    ) -> tuple[Candidate, Gain | None]:
+        self, candidates: list[Candidate]
+    ) -> tuple[Candidate, tuple[float, float] | None]:
         """The fewest topics that predict as well as the best, less their penalty.
 
-        And their gain over one topic if it is sure.
+        And their gain over one topic, which must be sure, and its error; if one topic
+        is no candidate, or the best, None.
         """
+        fewest, n_tokens = candidates[0], self.n_tokens
         best = max(candidates, key=lambda one: one.net.sum())
-        equivalent = [
-            one for one in candidates if _is_equivalent(one, best, self.n_tokens)
-        ]
-        equivalent.sort(key=lambda one: one.number)
-        return self._smallest_sure(equivalent, fixed)
+        for one in candidates:
+            gain = compare(one.net, best.net, n_tokens)
+            if gain.mean < -max(MARGIN, gain.error):
+                continue
+            if fewest.number > 1 or one.number == 1:
+                return one, None
+            gain = compare(one.logs, fewest.logs, n_tokens)
+            if _is_sure(gain, len(n_tokens)):
+                return one, gain
+        return fewest, None
 
     def _choose_trials(self, monitor: Monitor) -> HeldOutTrials:
         """Run trials of each split; return those whose number is best for all splits.
@@ -425,77 +395,14 @@ class CrossFittedTrials:
         )
         return result
 
-    def _gains(
-        self, fixed: list[Candidate], candidates: list[Candidate]
-    ) -> dict[int, float]:
-        """Gain of each number over the fewest topics, if topics have a penalty."""
-        if not (self.min_gain and fixed):
-            return {}
-        fewest, n_tokens = fixed[0].logs, self.n_tokens
-        return {
-            one.number: compare(one.logs, fewest, n_tokens).mean for one in candidates
-        }
-
-    def _smallest_sure(
-        self, equivalent: list[Candidate], fixed: list[Candidate]
-    ) -> tuple[Candidate, Gain | None]:
-        """The first of several candidates that surely gains over one topic, or that.
-
-        And the gain, if one topic was a candidate.
-        """
-        words, n_tokens = fixed[0] if fixed else equivalent[0], self.n_tokens
-        words = self._with_repeats(words) if words.number == 1 else words
-        for one in equivalent:
-            chosen = self._with_repeats(one)
-            if words.number > 1 or one.number == 1:
-                return chosen, None
-            gain = compare(chosen.logs, words.logs, n_tokens)
-            if _is_sure(gain, len(n_tokens)):
-                return chosen, gain
-        return words, None
-
-    def _end(
-        self,
-        chosen: Candidate,
-        gain: Gain | None,
-        candidates: list[Candidate],
-        monitor: Monitor,
-    ) -> HeldOutTrials:
-        """The trials of one split of the chosen candidate, run to their final passes.
-
-        Their `equivalent` are the numbers of topics that predict as well as the best,
-        by one standard error.
-        """
-        n_tokens = self.n_tokens
-        equivalent = list(chosen.usual)
-        nets = [one.net for one in (chosen, *candidates)]
-        best = max(nets, key=lambda net: net.sum())
-        for one, net in zip(candidates, nets[1:], strict=True):
-            loss = compare(best, net, n_tokens)
-            if net is best or loss.mean <= loss.error:
-                equivalent += one.usual
-        n_judges = [len(one.n_tokens) for one in self.held_out]
-        place = chosen.middle if chosen.kind == "trials" else int(np.argmax(n_judges))
-        result, of_all = chosen.trials[place], gain and (gain.mean, gain.error)
-        result.gain = of_all or result.gain
-        if chosen.kind == "fixed":
-            result = self._learn_again(chosen, place)
-            result.gain = of_all
-            run_to_end(result.keep_number())
-        result.equivalent = sorted({*equivalent})
-        monitor.report(
-            f"trials beside {len(chosen.trials)} splits: {chosen.number} "
-            f"topics, {min(equivalent)} to {max(equivalent)} predict as well"
-        )
-        return result
-
-    def _learn_again(self, chosen: Candidate, place: int) -> HeldOutTrials:
-        """Learn a fixed number of topics in a split by the seed of the fit.
+    def _learn_again(self, chosen: Candidate) -> HeldOutTrials:
+        """Learn a fixed number of topics by the seed of the fit, in the largest split.
 
         From several starts, of which the one that predicts best is kept, that of the
         comparison among them: topics that begin from few documents may be mixed.
         """
-        first, number = chosen.trials[place], chosen.n_started
+        place = int(np.argmax([len(one.n_tokens) for one in self.held_out]))
+        first, number = chosen.trials[place], chosen.number
         found = result_of(first).state
         learned = {name: getattr(found, name) for name in LEARNED_PRIORS}
         fits = list[HeldOutTrials]()
@@ -504,14 +411,6 @@ class CrossFittedTrials:
             learn_fixed(fits[-1])
             result_of(fits[-1]).set_state(**learned)
         return max([*fits, first], key=lambda one: _held_out_logs(one).sum())
-
-
-def usual_numbers(numbers: list[int], n_splits: int) -> list[int]:
-    """Sorted numbers of topics; if there are many splits without least and most.
-
-    Further splits do not bring those of some nearer to each other.
-    """
-    return sorted(numbers)[1:-1] if n_splits > FEWER_SPLITS else sorted(numbers)
 
 
 def _held_out_logs(trials: HeldOutTrials) -> Array:
@@ -573,12 +472,6 @@ def _log_probability(
     pairs = zip(held_out, posteriors, strict=True)
     logs = [one.log_probability(one.predict(p, executor)) for one, p in pairs]
     return np.concatenate(logs)
-
-
-def _is_equivalent(one: Candidate, best: Candidate, n_tokens: Array) -> bool:
-    """Whether a candidate predicts as well as the best, within a standard error."""
-    gain = compare(one.net, best.net, n_tokens)
-    return bool(gain.mean >= -max(MARGIN, gain.error))
 
 
 def _is_sure(gain: Gain, n_docs: int) -> bool:

@@ -496,8 +496,9 @@ def choose_priors(
         choose_prior(folds, posterior, HIGHEST, executor)
     if not posterior.model.has_bound:
         choose_prediction([(held_out.sample(), posterior)], executor)
-    result = choose_burstiness(held_out, posterior, executor) if repeats else None
-    return result or held_out.predict(posterior, executor)
+    pairs = [(held_out, posterior)]
+    results = choose_burstiness(pairs, executor) if repeats else []
+    return results[0] if results else held_out.predict(posterior, executor)
 
 
 class WordFold(NamedTuple):
@@ -568,48 +569,73 @@ def choose_prior(
 
 
 def choose_burstiness(
-    held_out: HeldOut, posterior: Posterior, executor: Executor
-) -> Prediction | None:
+    pairs: Sequence[tuple[HeldOut, Posterior]], executor: Executor
+) -> list[Prediction]:
     """Set the burstiness that predicts held-out tokens best, with topics as they are.
 
-    A search of `learn_burstiness` ends where tables and topics of documents agree with
-    their discount and concentration: with few tables topics are inferred from little,
-    and repeats seem to be needed. So its end, if that is elsewhere, competes with
-    present values, and with none. Returns the best prediction, if one of all held-out
-    documents was made.
+    One for all posteriors, each of which predicts the documents that were held out of
+    its own learning; its present one is that of all. A search of `learn_burstiness`
+    ends where tables and topics of documents agree with their discount and
+    concentration: with few tables topics are inferred from little, and repeats seem to
+    be needed. So its end, if that is elsewhere, competes with present values, and with
+    none. Returns the best predictions, if those of all held-out documents were made.
     """
+    present = pairs[0][1].state.burstiness
+    seats, wholes = list[_Seat](), list[sp.csr_array]()
+    for held_out, posterior in pairs:
+        first = held_out.first_parts
+        some = bursts.evenly(len(first), bursts.N_DOCS // len(pairs))
+        wholes.append(held_out.whole(first[some]))
+        seats.append(_seat(wholes[-1], posterior, executor))
+
+    def seat(burstiness: Burstiness) -> tuple[Array, Array]:
+        """Expected tables and base probabilities of the tokens under a burstiness."""
+        tables, base = zip(*(one(burstiness) for one in seats), strict=True)
+        return np.concatenate(tables), np.concatenate(base)
+
+    whole = wholes[0] if len(pairs) == 1 else sp.vstack(wholes, format="csr")
+    end = bursts.learn_burstiness(whole, seat, present)
+    if end == present:
+        return []
+    samples = [(held_out.sample(), posterior) for held_out, posterior in pairs]
+    results, logs = dict[Burstiness | None, list[Prediction]](), dict[Any, Array]()
+    for one in dict.fromkeys((None, present, end)):
+        results[one], of_all = [], list[Array]()
+        for some, posterior in samples:
+            state = replace(posterior.state, burstiness=one)
+            results[one].append(some.predict(posterior, executor, state))
+            of_all.append(some.log_probability(results[one][-1]))
+        logs[one] = np.concatenate(of_all)
+    best = max(logs, key=lambda one: logs[one].sum())
+    n_tokens = np.concatenate([some.n_tokens for some, _ in samples])
+    gain = compare(logs[best], logs[None], n_tokens)
+    is_needed = gain.mean > max(bursts.ERRORS * gain.error, bursts.LEAST_GAIN)
+    best = best if is_needed else None
+    for _, posterior in pairs:
+        posterior.set_state(burstiness=best)
+    are_whole = all(s[0] is p[0] for s, p in zip(samples, pairs, strict=True))
+    return results[best] if are_whole else []
+
+
+#: Expected tables of stored counts under a burstiness; probabilities of their words.
+_Seat = Callable[[Burstiness], tuple[Array, Array]]
+
+
+def _seat(X: sp.csr_array, posterior: Posterior, executor: Executor) -> _Seat:
+    """How tokens of documents sit at tables under the topics of a posterior."""
     state = posterior.state.for_prediction
-    first = held_out.first_parts
-    whole = held_out.whole(first[bursts.evenly(len(first), bursts.N_DOCS)])
     word_topic = MeanTopics.of(
         posterior.global_stats.topic_words, state.topic_word_prior
     )
-    rest = state.doc_concentration * state.weights[-1]
+    prior, rest = state.doc_prior, state.doc_concentration * state.weights[-1]
 
-    def seat(burstiness: bursts.Burstiness) -> tuple[Array, Array]:
-        """Expected tables and base probabilities of the tokens under a burstiness."""
-        prior, n_words = state.doc_prior, whole.shape[1]
+    def seat(burstiness: Burstiness) -> tuple[Array, Array]:
         seated = fold_in_tables(
-            word_topic, prior, rest, whole, burstiness, executor, n_words
+            word_topic, prior, rest, X, burstiness, executor, X.shape[1]
         )
         return seated.tables, seated.base
 
-    end = bursts.learn_burstiness(whole, seat, state.burstiness)
-    if end != state.burstiness:
-        some = held_out.sample()
-        results = {
-            one: some.predict(posterior, executor, replace(state, burstiness=one))
-            for one in dict.fromkeys((None, state.burstiness, end))
-        }
-        logs = {one: some.log_probability(result) for one, result in results.items()}
-        best = max(logs, key=lambda one: logs[one].sum())
-        gain = compare(logs[best], logs[None], some.n_tokens)
-        is_needed = gain.mean > max(bursts.ERRORS * gain.error, bursts.LEAST_GAIN)
-        best = best if is_needed else None
-        posterior.set_state(burstiness=best)
-        if some is held_out:
-            return results[best]
-    return None
+    return seat
 
 
 def _log_likelihoods(

@@ -201,13 +201,14 @@ class HeldOutTrials:
                 if births is None:
                     break
 
-    def keep_number(self) -> Passes[None]:
-        """Keep the number of topics of the model, and try tables alone."""
+    def keep_number(self) -> None:
+        """End the search with the number of topics and the priors of the model."""
         model = self.model
+        is_bursty = model.posterior.state.burstiness is not None
         self.knows_repeats, model.n_passes = self.learns_burstiness, self.length
         self._record(model, self.held_out.predict(model.posterior, model.executor))
         with self._until_no_passes_are_left():
-            yield from self._explain_tables()
+            model.posterior.set_state(by_tables=is_bursty)
 
     @contextmanager
     def _until_no_passes_are_left(self) -> Iterator[None]:
