@@ -81,8 +81,8 @@ LEARNED_PRIORS = (
     "background_weight",
     "burstiness",
 )
-#: Passes of such a fit.
-N_PASSES = 6
+#: Passes of such a fit, and of the chosen one by tables.
+N_PASSES, N_TABLE_PASSES = 6, 3
 #: Topic priors under which tokens are predicted.
 PRIORS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 #: More topics than one must gain a standard error; two, unless they gain so many nats
@@ -290,6 +290,7 @@ class CrossFittedTrials:
             one.number: compare(best.net, one.net, self.n_tokens) for one in candidates
         }
         equal = {n for n, loss in losses.items() if loss.mean <= loss.error}
+        self._explain_tables(chosen.trials)
         result = self._learn_again(chosen)
         result.gain, result.gains = gain, list(gains.items())
         result.keep_number()
@@ -395,6 +396,15 @@ class CrossFittedTrials:
         )
         return result
 
+    def _explain_tables(self, trials: list[HeldOutTrials]) -> None:
+        """Learn on by tables in place, if words are repeated; choose priors again."""
+        if result_of(trials[0]).state.burstiness is not None:
+            for one in trials:
+                result_of(one).set_state(by_tables=True)
+                learn_fixed(one, N_TABLE_PASSES)
+            self._choose_priors(trials)
+            self._choose_repeats(trials)
+
     def _learn_again(self, chosen: Candidate) -> HeldOutTrials:
         """Learn a fixed number of topics by the seed of the fit, in the largest split.
 
@@ -409,7 +419,9 @@ class CrossFittedTrials:
         for start in range(N_STARTS if number > 1 else 1):
             fits.append(self._begin_one(self.posterior, place, number, start))
             learn_fixed(fits[-1])
-            result_of(fits[-1]).set_state(**learned)
+            result_of(fits[-1]).set_state(**learned, by_tables=found.by_tables)
+            if found.by_tables:
+                learn_fixed(fits[-1], N_TABLE_PASSES)
         return max([*fits, first], key=lambda one: _held_out_logs(one).sum())
 
 
@@ -433,10 +445,10 @@ def at_number(path: dict[int, Array], number: int) -> Array:
     return (1.0 - share) * path[sizes[low]] + share * path[sizes[high]]
 
 
-def learn_fixed(trials: HeldOutTrials) -> None:
-    """Make the passes of a fixed number of topics."""
+def learn_fixed(trials: HeldOutTrials, n_passes: int = N_PASSES) -> None:
+    """Make passes of a fixed number of topics."""
     beside = discarding()
-    for _ in range(N_PASSES):
+    for _ in range(n_passes):
         trials.model.learner.one_pass(beside)
     result_of(trials).global_stats.topic_words.trim()
 
