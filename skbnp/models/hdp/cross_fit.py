@@ -66,6 +66,8 @@ MOST_OF_MIN_DF, RARE = 5, 0.05
 #: Numbers of topics of fits that are compared, up to a third of the documents.
 NUMBERS = (1, 2, 4, 8, 16, 32, 64, 128)
 DOCS_PER_TOPIC = 3
+#: Below the chosen one numbers are halved until they differ by no larger factor.
+FINE = 1.34
 #: Starts of the chosen number of topics: of documents of two kinds, those that two
 #: topics start from are of one kind in half of all draws.
 N_STARTS = 4
@@ -283,8 +285,16 @@ class CrossFittedTrials:
         Their `equivalent` are the numbers that predict as well as the best, by one
         standard error.
         """
-        candidates, gains = self._penalised(self._compare_numbers(monitor))
-        chosen, gain = self._smallest(candidates)
+        fixed = self._compare_numbers(monitor)
+        while True:
+            candidates, gains = self._penalised(fixed)
+            chosen, gain = self._smallest(candidates)
+            fewer = [one.number for one in fixed if one.number < chosen.number]
+            if not fewer or chosen.number <= FINE * max(fewer):
+                break
+            middle = round(np.sqrt(chosen.number * max(fewer)))
+            fixed.append(self._fixed(middle))
+            fixed.sort(key=lambda one: one.number)
         best = max(candidates, key=lambda one: one.net.sum())
         losses = {
             one.number: compare(best.net, one.net, self.n_tokens) for one in candidates
