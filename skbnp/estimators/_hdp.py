@@ -1194,6 +1194,8 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             n_some = int((np.cumsum(n_tokens[order]) < FEW_SHORT_TOKENS).sum())
             some = some[np.sort(order[: max(n_some, ENOUGH_CHOOSING)])]
         splits = hold_out_each(some, rng, FEWER_SPLITS)
+        if not splits and least > 1:  # nothing judges
+            return
         n_topics = max(some.shape[0] // DOCS_PER_TOPIC, n_known, 1)
         state, learned = posterior.state, {}
         n_topics = min(n_topics, state.n_components)

@@ -1,7 +1,6 @@
 """Numbers of topics of few documents, judged by all of them."""
 
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,15 +14,16 @@ from skbnp import HDP
 from skbnp.estimators._cautions import warn_if_unsure
 from skbnp.inference.executor import Executor
 from skbnp.inspection import summary
-from skbnp.models.hdp import cross_fit
 from skbnp.models.hdp.cross_fit import (
+    FINE,
+    NUMBERS,
     CrossFittedTrials,
     _is_sure,
     at_number,
     hold_out_each,
+    number_below,
     result_of,
     share_of_unseen,
-    usual_numbers,
 )
 from skbnp.models.hdp.held_out import Gain, has_few_judges, has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
@@ -212,29 +212,37 @@ def test_numbers_within_a_standard_error_of_the_best_are_equivalent():
     assert sorted(trials._equivalent_numbers()) == [5, 8, 20]
 
 
-def test_splits_that_cannot_agree_end_trials(monkeypatch):
-    """The candidate is the same as if all had run: none."""
-    numbers, n_run = [4, 9, 30, 5, 4, 4, 4, 4, 4, 4], []
-    monkeypatch.setattr(cross_fit, "run_to_end", n_run.append)
-    monkeypatch.setattr(
-        cross_fit,
-        "result_of",
-        lambda one: SimpleNamespace(state=SimpleNamespace(n_components=one.n)),
+@pytest.mark.parametrize("wanted", [1, 2, 9, 10, 12, 40, 128])
+def test_numbers_below_the_chosen_one_are_halved(wanted):
+    """Down to a third more than the fewest that suffice; each number once."""
+    tried, number = list(NUMBERS), max(NUMBERS)
+    while number is not None:
+        chosen = min(number for number in tried if number >= wanted)
+        number = number_below(chosen, tried)
+        assert number not in tried
+        tried += [] if number is None else [number]
+    assert wanted <= chosen <= max(FINE * wanted, wanted + 1)
+    assert len(tried) <= len(NUMBERS) + 2
+    assert max(np.array(NUMBERS[1:]) / NUMBERS[:-1]) > FINE  # without halving
+
+
+def test_few_short_documents_learn_burstiness_from_all_splits(seed):
+    """Ten documents of a split are too few; without repeats there is none."""
+    rng = np.random.default_rng(seed)
+    words = rng.dirichlet(np.full(200, 0.5))
+    p = rng.dirichlet(8.0 * words, 100)
+    bursty, plain = (
+        np.array([rng.multinomial(20, row) for row in rows], dtype=float)
+        for rows in (p, np.tile(words, (100, 1)))
     )
-    trials = object.__new__(CrossFittedTrials)
-    state = SimpleNamespace(n_components=300)
-    trials.posterior = SimpleNamespace(state=state)
-    trials._begin = lambda _: [
-        SimpleNamespace(n=n, search=lambda n=n: n) for n in numbers
-    ]
-    trials._choose_priors = len
-    assert trials._by_trials(must_agree=True) is None
-    assert n_run == numbers[:5]
-    assert usual_numbers(numbers, 10) == [4, 4, 4, 4, 4, 4, 5, 9]
-    for must_agree in (False, True):
-        one = trials._by_trials(must_agree=must_agree)
-        assert [trial.n for trial in one.trials] == numbers
-        numbers[1] = 8
+    fits = [HDP(random_state=0).fit(sp.csr_array(X)) for X in (bursty, plain)]
+    assert fits[0]._posterior.state.by_tables
+    assert 2.0 < fits[0].word_concentration_ < 40.0
+    assert fits[1].word_concentration_ > 100.0
+    test = np.array(
+        [rng.multinomial(20, row) for row in rng.dirichlet(8.0 * words, 99)]
+    )
+    assert fits[0].score(test) > fits[1].score(test) + 0.1
 
 
 def test_one_topic_is_judged_under_its_own_prior(seed):

@@ -182,8 +182,8 @@ def test_burstiness_predicts_better_than_none_by_two_errors_or_is_none(
     held = hold_out(sp.csr_array(repeats * X), np.random.default_rng(0))
     posterior.state = replace(posterior.state, burstiness=start)
     with Executor(None) as executor:
-        predicted = choose_burstiness(held, posterior, executor)
-        predicted = predicted or held.predict(posterior, executor)
+        predicted = choose_burstiness([(held, posterior)], executor)
+        (predicted,) = predicted or [held.predict(posterior, executor)]
         states = [replace(posterior.state, burstiness=b) for b in (None, start)]
         others = [held.predict(posterior, executor, state) for state in states]
         again = held.predict(posterior, executor)
@@ -197,6 +197,28 @@ def test_burstiness_predicts_better_than_none_by_two_errors_or_is_none(
     else:
         assert gain.mean > 2.0 * gain.error
         assert logs.sum() >= of_start.sum()
+
+
+def test_several_posteriors_have_one_burstiness_that_predicts_all_documents(X):
+    """A twin of two splits alike is the same as one; another split moves it."""
+    pairs = []
+    for counts in (3.0 * X, 3.0 * X, sp.csr_array(X).power(2)):
+        held = hold_out(sp.csr_array(counts), np.random.default_rng(0))
+        pairs.append((held, make_posterior(X)))
+    with Executor(None) as executor:
+        choose_burstiness(pairs[:1], executor)
+        alone = pairs[0][1].state.burstiness
+        for some in (pairs[:2], pairs[1:]):
+            for _, posterior in some:
+                posterior.set_state(burstiness=None)
+            results = choose_burstiness(some, executor)
+            assert len(results) == len(some)
+            (both,) = {posterior.state.burstiness for _, posterior in some}
+            for result, (held, posterior) in zip(results, some, strict=True):
+                again = held.log_probability(held.predict(posterior, executor))
+                assert_array_equal(held.log_probability(result), again)
+            near = abs(np.log(both.concentration / alone.concentration)) < 0.1
+            assert near == (some[0] is pairs[0])
 
 
 def test_the_error_of_a_gain_is_that_of_repeated_draws():

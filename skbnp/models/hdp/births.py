@@ -140,14 +140,15 @@ def propose_births(
     n_topics = n_old + len(drawn)
     kept = np.arange(min(n_topics, old.shape[1]))  # ids: topics have no order
     topics = np.empty((len(corpus), n_topics))
-    _blend(
-        topics[:, :n_old],
-        lambda rows: old.rows(seen.words[rows])[:, :n_old],
-        column_sums(old.parts(), old.shape[1])[:n_old],
-        old_share,
-        corpus,
-        rng,
-    )
+    if n_old > 0:
+        _blend(
+            topics[:, :n_old],
+            lambda rows: old.rows(seen.words[rows])[:, :n_old],
+            column_sums(old.parts(), old.shape[1])[:n_old],
+            old_share,
+            corpus,
+            rng,
+        )
     some = [new[rows].T.toarray().sum(axis=0) for rows in row_parts(new.shape)]
     by_word = new.T.tocsr()
     _blend(

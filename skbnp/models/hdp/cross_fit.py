@@ -2,11 +2,12 @@
 
 One held-out sample of a few hundred documents is too small to choose the number of
 topics. So each document is held out in one of several splits, and each split scores
-what is learned from its other documents: trials as for large corpora, and fits of fixed
-numbers of topics, under the topic prior and the concentration that predict the held-out
-tokens of all splits best. Sums of log probabilities over splits decide, with standard
-errors of paired differences. Where documents are few but their tokens are many, trials
-alone are compared.
+what is learned from its other documents: where tokens are few fits of fixed numbers of
+topics, under the topic prior, the concentration and the burstiness that predict the
+held-out tokens of all splits best; where they are many trials as for large corpora.
+Sums of log probabilities over splits decide, with standard errors of paired
+differences. The chosen number learns on by tables in place of tokens where words are
+repeated, under priors chosen again.
 
 Held-out words without counts in the training documents of a split count by the share of
 unseen words that have columns: 0 if each column has counts, since then a document
@@ -289,11 +290,10 @@ class CrossFittedTrials:
         while True:
             candidates, gains = self._penalised(fixed)
             chosen, gain = self._smallest(candidates)
-            fewer = [one.number for one in fixed if one.number < chosen.number]
-            if not fewer or chosen.number <= FINE * max(fewer):
+            number = number_below(chosen.number, [one.number for one in fixed])
+            if number is None:
                 break
-            middle = round(np.sqrt(chosen.number * max(fewer)))
-            fixed.append(self._fixed(middle))
+            fixed.append(self._fixed(number))
             fixed.sort(key=lambda one: one.number)
         best = max(candidates, key=lambda one: one.net.sum())
         losses = {
@@ -318,6 +318,7 @@ class CrossFittedTrials:
         """
         candidates, _ = self._penalised(self._compare_numbers(monitor, least))
         chosen, _ = self._smallest(candidates)
+        self._explain_tables(chosen.trials)
         return chosen.number, result_of(chosen.trials[0]).state
 
     def _compare_numbers(self, monitor: Monitor, least: int = 1) -> list[Candidate]:
@@ -433,6 +434,16 @@ class CrossFittedTrials:
             if found.by_tables:
                 learn_fixed(fits[-1], N_TABLE_PASSES)
         return max([*fits, first], key=lambda one: _held_out_logs(one).sum())
+
+
+def number_below(chosen: int, tried: list[int]) -> int | None:
+    """Number of topics halfway from `chosen` to the next smaller one tried, in logs.
+
+    None if there is no smaller one, none between, or if the two are near.
+    """
+    below = max((number for number in tried if number < chosen), default=chosen)
+    number = round(np.sqrt(chosen * below))
+    return number if chosen > FINE * below and number > below else None
 
 
 def _held_out_logs(trials: HeldOutTrials) -> Array:
