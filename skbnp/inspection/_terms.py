@@ -143,12 +143,10 @@ def relevant_columns(estimator, n, weight=RELEVANCE):
         return [leading(values, n) for values in distr]
     total = read.token_shares(estimator) @ distr
     best = columns_by_relevance(distr, total, n, weight)
-    components, model = (
-        read.fitted(estimator, "components_"),
-        read.fitted_model(estimator),
-    )
+    model = read.fitted_model(estimator)
     prior = np.asarray(getattr(model, "topic_word_prior_", 0.0))
-    is_own = components > BY_PRIOR * (prior.min() if prior.ndim == 1 else prior)
+    least = BY_PRIOR * (prior.min() if prior.ndim == 1 else prior)
+    is_own = read.fitted(estimator, "components_") > least
     own = (of[is_own[k, of]] for k, of in enumerate(best))
     return [few if len(few) else of for few, of in zip(own, best, strict=True)]
 
