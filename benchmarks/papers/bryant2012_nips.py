@@ -364,20 +364,25 @@ def first_alone(pairs, gains, disjoint=moves.best_disjoint):
     return disjoint(pairs, gains)[:1]
 
 
+TEN_SPLITS = {"split_merge": SplitMerge(algorithm="paper", max_splits=10)}
+UPDATED, ONE_MERGE = {"PrintedMoves": UpdatedMoves}, {"best_disjoint": first_alone}
 #: Changed settings of "oHDP-SM" and parts of its moves.
 READINGS = {
     "no moves": ({"split_merge": False}, {}),
     "as `SplitMerge.paper()`": ({}, {}),
     "prior twice": ({}, {"words_gains": partial(gains_of, extra=1.0)}),
-    "updated topics": ({}, {"PrintedMoves": UpdatedMoves}),
+    "updated topics": ({}, UPDATED),
     "entropy once": ({}, {"MergeComparison": EntropyOnce}),
     "no idle topics": ({}, {"covarying_pairs": partial(correlated, least=0.0)}),
     "correlation": ({}, {"covarying_pairs": partial(correlated, least=0.1)}),
-    "one merge": ({}, {"best_disjoint": first_alone}),
-    "10 splits": ({"split_merge": SplitMerge(algorithm="paper", max_splits=10)}, {}),
+    "one merge": ({}, ONE_MERGE),
+    "10 splits": (TEN_SPLITS, {}),
     "eta": ({"learn_priors": True}, {}),
     "minibatches of 696": ({"batch_size": 696}, {}),
     "minibatches of 1,392": ({"batch_size": 1392}, {}),
+    "updated topics, 10 splits": (TEN_SPLITS, UPDATED),
+    "updated topics, one merge": ({}, UPDATED | ONE_MERGE),
+    "updated topics, one merge, 10 splits": (TEN_SPLITS, UPDATED | ONE_MERGE),
 }
 
 
