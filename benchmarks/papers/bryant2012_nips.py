@@ -383,6 +383,7 @@ READINGS = {
     "updated topics, 10 splits": (TEN_SPLITS, UPDATED),
     "updated topics, one merge": ({}, UPDATED | ONE_MERGE),
     "updated topics, one merge, 10 splits": (TEN_SPLITS, UPDATED | ONE_MERGE),
+    "the same, longer": (TEN_SPLITS, UPDATED | ONE_MERGE),
 }
 
 
