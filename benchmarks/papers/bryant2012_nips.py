@@ -292,23 +292,6 @@ def split(options):
 
 # -- readings of the merges ------------------------------------------------------------
 
-READINGS_TEXT = """
-Readings of Algorithm 2 that the text allows, from 100 topics of `nips` as in
-bryant2012_nips, seed {seed}, {seconds:g} processor seconds, one change each to
-`SplitMerge.paper()`; columns as there. Without moves the score is that of the row "no
-moves"; the paper has its moves ahead of that.
-
-- "prior twice": a merge is judged with lambda' + lambda'', as printed, whose prior
-  counts twice;
-- "updated topics": with the topics after the update (line 14) in place of those before;
-- "entropy once": entropies of responsibilities that a merge loses are those of the
-  minibatch, other terms of its documents stand for all;
-- "no idle topics": pairs of positive covariance alone; "correlation": those of more
-  than .1;
-- "one merge", "10 splits": in a minibatch, at most;
-- "eta": the topic prior is learned, too; "minibatches": of so many documents.
-"""
-
 
 def gains_of(topics, results, scale, eta, pairs, step=0.0, extra=0.0):
     """`moves.words_gains`, with topics after a step, or more priors in a merged one."""
@@ -408,11 +391,7 @@ def readings(options):
         rows.append({"reading": name, **row})
         del rows[-1]["method"], rows[-1]["curve"]
         print(rows[-1], flush=True)
-        text = READINGS_TEXT.format(seconds=options.seconds, seed=seed)
-        page = RESULTS / "bryant2012_readings.md"
-        save(
-            "bryant2012_readings", rows, list(rows[0]), None if page.exists() else text
-        )
+        save("bryant2012_readings", rows, list(rows[0]))
 
 
 SECTIONS = {"curves": curves, "large": large, "split": split, "readings": readings}
