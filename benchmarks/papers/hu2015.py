@@ -361,7 +361,7 @@ Beside Table 3 of the paper, which is of text alone: planted trees, root + 3 + 6
 400 rows to learn from and 400 to predict, as in `dependent_trees_planted`; {sweeps}
 sweeps. "ARI" is that of the rows and their planted nodes, "gain" the mean log density
 of the other rows over the uniform one. Target: the sampler predicts as well as the
-variational fit. It does, within .07 % in each draw, in 8 to 50 times the time.
+variational fit. It does, within .07 % in each draw, in 10 to 35 times the time.
 """
 
 
