@@ -382,7 +382,9 @@ class CrossFittedTrials:
 
         Of other numbers than a split has tried, its log probabilities are interpolated.
         """
-        trials = self._begin(self.posterior.state.n_components)
+        most = max(one.train.n_docs for one in self.held_out)  # topics start from these
+        n_topics = min(self.posterior.state.n_components, most)
+        trials = self._begin(max(n_topics, self.n_carried))
         for one in trials:
             monitor.remind("trials beside each of the splits")
             run_to_end(one.search())
