@@ -72,6 +72,31 @@ def short_sample(corpus, documents, min_df, sample):
     return _for_words(counts[rows[:documents]], counts[others], min_df)
 
 
+def thin_sample(corpus, documents, tokens, sample):
+    """Some documents of at most so many tokens drawn from each, and as short others."""
+    counts = load_counts(corpus)
+    counts = counts[np.asarray(counts.sum(axis=1)).ravel() >= 8]
+    rng = np.random.default_rng(100 + sample)
+    rows = rng.permutation(counts.shape[0])
+    train = thinned(counts[rows[:documents]], tokens, rng)
+    docs = _for_words(
+        train, thinned(counts[rows[documents:][:MOST_SAMPLE_TEST]], tokens, rng)
+    )
+    has_parts = np.asarray(docs.test.sum(axis=1)).ravel() >= 5
+    return docs._replace(test=docs.test[has_parts])
+
+
+def thinned(counts, tokens, rng):
+    """At most so many tokens of each document, drawn without replacement."""
+    rows = [
+        row if row.sum() <= tokens else rng.multivariate_hypergeometric(row, tokens)
+        for row in (
+            counts[[j]].toarray()[0].astype(int) for j in range(len(counts.indptr) - 1)
+        )
+    ]
+    return sp.csr_array(np.array(rows, dtype=float))
+
+
 def _for_words(train, test, min_df=1):
     used = np.asarray((train > 0).sum(axis=0)).ravel() >= min_df
     return Documents(train[:, used], test[:, used])

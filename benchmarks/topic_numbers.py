@@ -457,6 +457,14 @@ def learn_short(docs, documents, sample, limit):
         yield fit
 
 
+def learn_thin(docs):
+    for model in (HDP(random_state=0), HDP(1, split_merge=False, random_state=0)):
+        fit = fitted(model, docs)
+        fit.more["model"] = "one topic" if model.split_merge is False else "HDP"
+        fit.more["range"] = model.n_components_range_
+        yield fit
+
+
 def short_summary(rows):
     """One row for each kind of sample: gains over one topic, nats per token."""
     table = []
@@ -680,6 +688,19 @@ CASES = {
         records={"score": completion},
         summary=short_summary,
         over="sample",
+    ),
+    "few_lengths": Case(
+        axes={
+            "corpus": (
+                *("ap", "kos", "docstrings", "citeulike_titles", "reuters395"),
+                *("sotu", "arxiv2000", "nips_abstracts", "bbc_tech", "arxiv_titles"),
+            ),
+            "documents, tokens": ((30, 50), (100, 20), (100, 80), (300, 20)),
+            "sample": (0, 1),
+        },
+        documents=corpora.thin_sample,
+        learn=learn_thin,
+        records={"score": lambda fit: fit.model.score(fit.docs.test)},
     ),
     "min_gain": Case(
         axes={
