@@ -29,6 +29,8 @@ MODELS = {
 BASE = np.array([0.1, 0.4, 0.3, 0.2])
 GROUP, SLOPE = (of * np.array([1.0, -1.0, 0.0, 0.0]) for of in (0.1, 0.025))
 N_TIMES = 10
+#: Of groups.
+PAGE = "shares_coverage"
 
 
 def planted(seed, n_tokens, n_docs=200, n_words=60, concentration=2.0):
@@ -127,8 +129,8 @@ def measure_documents(seeds):
 
 
 def measure_groups(models, tokens, seeds):
-    """Measure intervals of groups and covariates, and write their page."""
-    rows = []
+    """Measure intervals of groups and covariates, and add them to their page."""
+    rows = {(row["model"], row["tokens"]): row for row in common.stored(PAGE)[1]}
     for n_tokens in tokens:
         for name in models:
             results = []
@@ -140,11 +142,10 @@ def measure_groups(models, tokens, seeds):
             means = {
                 key: float(np.mean([of[key] for of in results])) for key in results[0]
             }
-            rows.append(
-                {"model": name, "tokens": n_tokens, "draws": len(results)} | means
-            )
-            print(rows[-1], flush=True)
-            common.save("shares_coverage", rows, list(rows[0]))
+            row = {"model": name, "tokens": n_tokens, "draws": len(results)} | means
+            print(row, flush=True)
+            rows[name, n_tokens] = row
+            common.save(PAGE, [*rows.values()], list(row))
 
 
 def main():

@@ -420,8 +420,8 @@ class TopicShares:
         -------
         frame : pandas DataFrame
             A row for each topic in each group: "group", "topic", "share" (or
-            difference, or coefficient), "std", "low", "high", "n_documents", "members",
-            "terms".
+            difference, or coefficient), "std", "low", "high", "n_documents", "name",
+            "members", "terms".
 
         Raises
         ------
@@ -438,6 +438,7 @@ class TopicShares:
                 "low": self.low.ravel(),
                 "high": self.high.ravel(),
                 "n_documents": np.repeat(self.n_documents, k),
+                "name": self.names * n_groups,
                 "members": self.members * n_groups,
                 "terms": self.terms * n_groups,
             }
@@ -461,7 +462,7 @@ class TopicShares:
         if self.slope is None:
             raise ValueError(
                 "by must be numbers, dates or periods for slopes, got labels as "
-                f"{self.groups[0]!r}."
+                f"{self.groups.tolist()[0]!r}."
             )
         return import_pandas().DataFrame(
             {
@@ -489,9 +490,14 @@ class TopicShares:
         Raises
         ------
         ValueError
-            If there is no such group, or no other.
+            If there is no such group, or no other; of coefficients.
         """
         names = self.groups.tolist()
+        if INTERCEPT in names or not self._are_levels:
+            raise ValueError(
+                f"by must be one column of labels for differences of groups, got "
+                f"{names[:10]}, which are differences already. `contrasts` weighs them."
+            )
         base = names[0 if reference is None else self._place(reference)]
         if len(names) < 2:
             raise ValueError(
@@ -871,9 +877,10 @@ def _check_rank(design: Array, names: NDArray) -> None:
     """Raise if columns of a design determine each other."""
     scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
     if np.linalg.matrix_rank(design / scale) < len(names):
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
         raise ValueError(
-            "by must have columns that do not determine each other, got "
-            f"{names.tolist()}."
+            f"by must have columns that do not determine each other, and fewer than "
+            f"there are documents, got {names[:10].tolist()}{more}."
         )
 
 
@@ -1133,9 +1140,9 @@ class TopicSharesDisplay(Display):
             several covariates the coefficients are drawn.
         feature_names : array-like of str of shape (n_features,), default=None
             As in :func:`top_terms`.
-        topics : array-like of int, default=None
-            Numbers of the topics to draw. None draws those whose shares differ most
-            between groups.
+        topics : array-like of int or str, default=None
+            Numbers or names of the topics to draw. None draws those whose shares differ
+            most between groups.
         n_components : int, default=None
             Topics to draw where `topics` is None: None draws 6, in a forest 12.
         kind : {"auto", "groups", "forest"}, default="auto"
@@ -1151,12 +1158,14 @@ class TopicSharesDisplay(Display):
         display : TopicSharesDisplay
             The drawn display.
         """
+        name = getattr(by, "name", None)  # of a column of a frame
         by, unit = _spans(by)
         shares = topic_shares(estimator, X, by, feature_names, **kwargs)
         display = cls(shares=shares, noun=read.noun_of(read.fitted_model(estimator)))
         display.plot(ax, topics=topics, n_components=n_components, kind=kind)
-        if unit and display.ax_.get_xlabel() == "":
-            display.ax_.set_xlabel(f"date, by {unit}")
+        if display.ax_.get_xlabel() == "":
+            name = f"{name or 'date'}, by {unit}" if unit else name
+            display.ax_.set_xlabel(name or "", parse_math=False)
         return display
 
     @validate_params(
@@ -1170,7 +1179,7 @@ class TopicSharesDisplay(Display):
 
         Parameters
         ----------
-        ax, topics, n_components, kind : matplotlib Axes, array-like of int, int, str
+        ax, topics, n_components, kind : matplotlib Axes, array-like, int, str
             As in :meth:`from_estimator`.
 
         Returns
@@ -1181,7 +1190,7 @@ class TopicSharesDisplay(Display):
         Raises
         ------
         ValueError
-            If no topic has one of the numbers.
+            If no topic has one of the numbers or names.
         """
         is_made, is_forest = ax is None, kind == "forest"
         if kind == "auto":
@@ -1292,13 +1301,12 @@ class TopicSharesDisplay(Display):
         if topics is None:
             return shares._chosen(n_components)
         wanted = np.atleast_1d(topics).tolist()
-        place = {number: k for k, of in enumerate(shares.members) for number in of}
+        place: dict[Any, int] = {name: k for k, name in enumerate(shares.names) if name}
+        known = [*shares.topics.tolist()[:10], *list(place)[:10]]
+        place |= {number: k for k, of in enumerate(shares.members) for number in of}
         unknown = [number for number in wanted if number not in place]
         if unknown:
-            raise ValueError(
-                f"topics must be numbers among {shares.topics.tolist()[:10]}, got "
-                f"{unknown[0]!r}."
-            )
+            raise ValueError(f"topics must be among {known}, got {unknown[0]!r}.")
         return [place[number] for number in wanted]
 
     def _name(self, k):

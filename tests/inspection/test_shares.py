@@ -1,5 +1,6 @@
 """Shares by group or time have the means of groups, and intervals with the truth."""
 
+import dataclasses
 import sys
 import warnings
 from types import SimpleNamespace
@@ -342,7 +343,7 @@ def test_figure_has_the_shares(by, by_region):
     display.figure_.draw_without_rendering()
     one = TopicSharesDisplay.from_estimator(hdp, X, labels, topics=display.topics_[:1])
     assert len(one.topics_) == 1
-    with pytest.raises(ValueError, match="topics must be numbers among"):
+    with pytest.raises(ValueError, match="topics must be among"):
         display.plot(topics=[10**6])
     plt.close("all")
 
@@ -452,6 +453,11 @@ def test_formulas_come_as_designs(by_region):
     assert_allclose(found.mean[-2:].sum(axis=0), of_west.slope, atol=0.01)
     with pytest.raises(ValueError, match="do not determine each other"):
         topic_shares(model, X, {"a": time, "b": 2 * time})
+    with pytest.raises(ValueError, match="151 more"):  # one label for each document
+        topic_shares(model, X, {"a": time, "id": np.arange(160).astype(str)})
+    for of in (found, groups.differences()):
+        with pytest.raises(ValueError, match="differences already"):
+            of.differences()
 
 
 def test_formulas_are_of_formulaic_if_that_is_installed(by_region, monkeypatch):
@@ -532,6 +538,12 @@ def test_table_is_markdown_and_the_forest_has_topics_on_the_axis(by_region):
     display = TopicSharesDisplay.from_estimator(*by_region[:2], frame)
     names = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert names == ["region: north", "region: west", "time"]
+    named = dataclasses.replace(display.shares, names=["first", "second"])
+    display = TopicSharesDisplay(shares=named).plot(topics=["second"])
+    assert_array_equal(display.topics_, named.topics[1:])
+    assert named.to_frame()["name"].tolist()[:2] == ["first", "second"]
+    display = TopicSharesDisplay.from_estimator(*by_region[:2], frame["time"])
+    assert display.ax_.get_xlabel() == "time"
     plt.close("all")
 
 

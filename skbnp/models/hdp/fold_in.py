@@ -192,6 +192,7 @@ def fold_in_posterior(
     X: sp.csr_array,
     executor: Executor,
     priors: Array | None = None,
+    stop: LocalStop = SHORT_STOP,
 ) -> Seated:
     """Infer the topics of documents under the mean topics of a posterior.
 
@@ -209,7 +210,7 @@ def fold_in_posterior(
         n_features = posterior.global_stats.topic_words.shape[0]
         words = state.burstiness.arguments(n_features, X.data.max(initial=1.0))
         words = tops / norm.max(), rest, *words
-    return _infer(batch, weights, prior, executor, SHORT_STOP, words)
+    return _infer(batch, weights, prior, executor, stop, words)
 
 
 def score_documents(

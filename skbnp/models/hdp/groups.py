@@ -30,10 +30,10 @@ beta. Where a label is missing in prediction, that of the group
     q_g ~ n_g exp sum_k M_jk ln b_gk
 
 is sum_g q_g beta_g; n_g are documents of the group, b_g is the base of the document in
-it, N is inferred without groups, and M are its tables under the base b, at first with
-beta in the place of the group's weights, then with their mean under q, in turns. (A
-lower bound of the probability of N given g: its logarithm is convex in ln b, and M is
-the derivative.)
+it, N is inferred without groups by two iterations, and M are its tables under the base
+b, at first with beta in the place of the group's weights, then with their mean under q,
+in turns. (A lower bound of the probability of N given g: its logarithm is convex in
+ln b, and M is the derivative.)
 
 References
 ----------
@@ -52,10 +52,11 @@ from scipy.special import psi
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus
+from skbnp.inference.protocols import Corpus, LocalStop
 from skbnp.models.hdp.burstiness import ERRORS, LEAST_GAIN
 from skbnp.models.hdp.fold_in import fold_in_posterior
 from skbnp.models.hdp.held_out import N_FOLDS, SHARE, Gain, HeldOut, n_held_out
+from skbnp.models.hdp.local import TOL
 from skbnp.models.hdp.model import expected_tables
 from skbnp.utils.arrays import csr, deal_tokens, rows_of
 from skbnp.utils.labels import MISSING, NEW, Factors, Label
@@ -67,6 +68,9 @@ T = TypeVar("T")
 
 #: Rounds of the fixed point, and where concentrations of groups begin.
 N_ROUNDS, START = 30, 5.0
+#: Iterations of the topics by which a missing label is inferred: with more of them
+#: under the corpus's weights topics that a group has are lost.
+ROUGH = LocalStop(2, TOL)
 #: Tangents by which labels are inferred, see `benchmarks/results/groups.md`.
 N_TANGENTS = 5
 #: Turns of latent kinds, at most, and the share of documents, or the change of
@@ -427,7 +431,7 @@ def doc_priors(
     has_missing = (codes == MISSING).any(axis=1)
     read, limits = np.repeat(has_missing, lengths), np.cumsum(lengths * has_missing)
     part = csr(X.data[read], X.indices[read], np.append(0, limits), X.shape)
-    doc_topic = fold_in_posterior(posterior, part, executor).doc_topic
+    doc_topic = fold_in_posterior(posterior, part, executor, stop=ROUGH).doc_topic
     state = posterior.state.for_prediction
     return groups.priors(state.weights, state.doc_concentration, codes, doc_topic)
 
