@@ -272,10 +272,11 @@ class CrossFittedTrials:
         Returns the log probability of each of these.
         """
         executor = trials[0].model.learner.local_step.executor
-        pairs = [(one.held_out, result_of(one)) for one in trials]
+        held_out = [one.held_out for one in trials]
+        posteriors = [result_of(one) for one in trials]
         if trials[0].learns_burstiness:
+            pairs = list(zip(held_out, posteriors, strict=True))
             choose_burstiness(pairs, executor)
-        held_out, posteriors = zip(*pairs, strict=True)
         return _log_probability(held_out, posteriors, executor)
 
     # -- decisions --------------------------------------------------------------------

@@ -584,8 +584,8 @@ def choose_burstiness(
     seats, wholes = list[_Seat](), list[sp.csr_array]()
     for held_out, posterior in pairs:
         first = held_out.first_parts
-        some = bursts.evenly(len(first), bursts.N_DOCS // len(pairs))
-        wholes.append(held_out.whole(first[some]))
+        rows = first[bursts.evenly(len(first), bursts.N_DOCS // len(pairs))]
+        wholes.append(held_out.whole(rows))
         seats.append(_seat(wholes[-1], posterior, executor))
 
     def seat(burstiness: Burstiness) -> tuple[Array, Array]:
