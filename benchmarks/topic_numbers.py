@@ -701,6 +701,7 @@ CASES = {
         documents=corpora.thin_sample,
         learn=learn_thin,
         records={"score": lambda fit: fit.model.score(fit.docs.test)},
+        keeps=("corpus", "documents", "tokens", "sample", "model"),
     ),
     "min_gain": Case(
         axes={
