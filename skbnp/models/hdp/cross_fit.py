@@ -72,9 +72,6 @@ FINE = 1.34
 #: Starts of the chosen number of topics: of documents of two kinds, those that two
 #: topics start from are of one kind in half of all draws.
 N_STARTS = 4
-#: No more are tried after so many that are a standard error behind, unless one topic is
-#: best so far: a few topics of short texts may predict worse than one, and many better.
-MOST_BEHIND = 2
 #: Seed of the splits and of the fits that are compared: few documents say one number.
 OF_ALL_FITS = 0
 #: Priors of a number of topics that are chosen by prediction.
@@ -323,20 +320,18 @@ class CrossFittedTrials:
         return chosen.number, result_of(chosen.trials[0]).state
 
     def _compare_numbers(self, monitor: Monitor, least: int = 1) -> list[Candidate]:
-        """Fits of fixed numbers of topics, up to those that are clearly worse."""
-        fixed, n_behind = list[Candidate](), 0
+        """Fits of fixed numbers of topics.
+
+        All of them: a few topics of short texts may predict worse than one, and many
+        better.
+        """
+        fixed = list[Candidate]()
         numbers = list(self._numbers()) or [max(self.n_carried, 1)]
         if least > 1:  # the fewest, this one, and more
             numbers = sorted({*numbers[:1], least, *(n for n in numbers if n > least)})
         for n_topics in numbers:
             monitor.remind(f"trial of {n_topics} topics beside each of the splits")
             fixed.append(self._fixed(n_topics))
-            best = max(fixed, key=lambda one: one.logs.sum())
-            gain = compare(fixed[-1].logs, best.logs, self.n_tokens)
-            is_behind = gain.mean < -gain.error and best is not fixed[0]
-            n_behind = n_behind + 1 if is_behind else 0
-            if n_behind == MOST_BEHIND:
-                break
         return fixed
 
     def _penalised(
