@@ -1240,8 +1240,10 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             self._documents(Corpus(kept), goes_on=again),
             total_samples=self.total_samples or max(n_seen, least),
         )
-        learner.one_pass(monitor)
-        posterior.n_seen = n_seen  # they are no new ones
+        try:
+            learner.one_pass(monitor)
+        finally:
+            posterior.n_seen = n_seen  # they are no new ones
 
     def _score_new(self, posterior, some, executor, monitor, moves) -> bool:
         """Score documents before they are learned from; late topics may be born.

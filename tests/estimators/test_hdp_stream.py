@@ -10,12 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from checks.judges import with_own_words
 from checks.lineages import check_lineage
-from checks.long import along_diagonal, daily
+from checks.long import daily
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
+from skbnp.inference.engine import Learner
 from skbnp.inference.protocols import OnlineSchedule
-from skbnp.models.hdp import held_out_trials
 from skbnp.models.hdp import posterior as reservoir
 from skbnp.models.hdp.held_out import Gain
 from skbnp.models.hdp.posterior import Reservoir
@@ -119,29 +119,27 @@ def test_a_short_chunk_does_not_unlearn_a_fit(method, bars):
     assert hdp.component_ids_.tolist() == ids
 
 
-@pytest.mark.weekly
-@along_diagonal(("n_passes", "total_samples"), [1, 24, 6], [None, 100_000])
-def test_an_interrupt_during_trials_leaves_what_was_before(
-    bars, n_passes, total_samples, monkeypatch
+@pytest.mark.parametrize("n_rounds", [2, 9])
+def test_an_interrupt_while_kept_documents_are_learned_counts_none_twice(
+    bars, n_rounds, monkeypatch
 ):
-    steps, left = held_out_trials.HeldOutTrials.steps, [n_passes]
+    learn_round, left = Learner.learn_round, [n_rounds]
 
-    def interrupted(self, monitor):
+    def interrupted(*args):
+        result = learn_round(*args)
         left[0] -= 1
         if left[0] == 0:
             raise KeyboardInterrupt
-        return steps(self, monitor)
+        return result
 
-    monkeypatch.setattr(held_out_trials.HeldOutTrials, "steps", interrupted)
-    hdp = HDP(4, total_samples=total_samples, random_state=0)
+    monkeypatch.setattr(Learner, "learn_round", interrupted)
+    hdp = HDP(random_state=0)
     with pytest.raises(KeyboardInterrupt):
-        learn(hdp, bars.data[:600], 300)
-    n_docs = total_samples or hdp._posterior.n_seen
-    expected = bars.data[:600].sum() / 600 * n_docs
-    held = hdp._posterior.global_stats.topic_words.total.sum()
-    assert held == pytest.approx(expected, rel=0.3)
-    learn(hdp, bars.data[600:], 300)
-    assert abs(hdp.n_components_ - 20) <= 1
+        hdp.partial_fit(bars.data[:40])
+    assert left[0] == 0
+    assert hdp._posterior.n_seen <= 40
+    learn(hdp, bars.data[40:200], 40)
+    assert hdp._posterior.n_seen <= 200
 
 
 def test_documents_are_learned_from_where_all_would_be_held_out():

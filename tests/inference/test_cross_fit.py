@@ -5,12 +5,16 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
+import skbnp
 from checks.corpora import topic_counts
 from checks.lineages import check_lineage
 from checks.long import daily
 from skbnp import HDP
+from skbnp.callbacks import Checkpoint
+from skbnp.estimators import SplitMerge
 from skbnp.estimators._cautions import warn_if_unsure
 from skbnp.inference.executor import Executor
 from skbnp.inspection import summary
@@ -224,6 +228,37 @@ def test_numbers_below_the_chosen_one_are_halved(wanted):
     assert wanted <= chosen <= max(FINE * wanted, wanted + 1)
     assert len(tried) <= len(NUMBERS) + 2
     assert max(np.array(NUMBERS[1:]) / NUMBERS[:-1]) > FINE  # without halving
+
+
+@pytest.mark.parametrize("moves", [True, SplitMerge(births=False)])
+def test_the_largest_number_that_is_allowed_is_compared(moves):
+    """Numbers between powers of two; without a limit there are more."""
+    X = topic_counts(120, 40, n_topics=6, seed=0)
+    limit = {"max_components": 6} if moves is True else {}
+    fits = [
+        HDP(start, split_merge=some, random_state=0, **more).fit(X)
+        for start, some, more in ((6, moves, limit), (6, True, {}))
+    ]
+    numbers = [{n for n, _ in fit._posterior.gains} for fit in fits]
+    assert max(numbers[0]) == 6
+    assert max(numbers[1]) == 32
+    assert fits[0].n_components_ > 4
+
+
+@pytest.mark.parametrize("family", ["collapsed", "mean_field"])
+def test_few_documents_are_saved_and_resumed(family, tmp_path):
+    """Several topics that surely gain over one: the gain is in the file."""
+    X = topic_counts(60, 40, n_topics=4, seed=0)
+    hdp = HDP(variational_family=family, random_state=0)
+    kept = tmp_path / "kept.skbnp"
+    hdp.set_callbacks(Checkpoint(kept)).fit(X)
+    assert hdp.n_components_ > 1
+    assert hdp._posterior.held_out_gain is not None
+    skbnp.save(hdp, tmp_path / "fit.skbnp")
+    for path in (kept, tmp_path / "fit.skbnp"):
+        loaded = skbnp.load(path)
+        assert_array_equal(loaded.components_, hdp.components_)
+        assert loaded._posterior.held_out_gain == hdp._posterior.held_out_gain
 
 
 def test_few_short_documents_learn_burstiness_from_all_splits(seed):

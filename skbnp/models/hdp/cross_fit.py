@@ -17,7 +17,7 @@ in a document that is held out than in a new one. So each split selects its colu
 likewise: it leaves out the words that a smaller share of its documents has.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import NamedTuple
@@ -205,17 +205,19 @@ class CrossFittedTrials:
         self._choose_priors(trials)
         return Candidate(n_topics, trials, self._choose_repeats(trials))
 
-    def _numbers(self) -> Iterator[int]:
-        """Yield the fixed numbers of topics to compare, few if documents are few."""
-        posterior = self.posterior
-        n_docs = len(self.n_tokens)
+    def _numbers(self) -> list[int]:
+        """Return the fixed numbers of topics to compare, few if documents are few.
+
+        With the largest number that is allowed, if it is among them in size.
+        """
+        posterior, n_docs = self.posterior, len(self.n_tokens)
         most = n_docs / DOCS_PER_TOPIC if n_docs >= FEWEST_JUDGES else 1
         limit = posterior.max_components
         if not self.moves.births:
             limit = posterior.state.n_components
-        for n_topics in NUMBERS:
-            if max(self.n_carried, 1) <= n_topics <= max(min(most, limit), 1):
-                yield n_topics
+        least, most = max(self.n_carried, 1), max(min(most, NUMBERS[-1]), 1)
+        numbers = {n for n in NUMBERS if n < limit} | {min(limit, most + 1)}
+        return sorted(int(n) for n in numbers if least <= n <= most)
 
     @property
     def n_tokens(self) -> Array:
@@ -326,7 +328,7 @@ class CrossFittedTrials:
         better.
         """
         fixed = list[Candidate]()
-        numbers = list(self._numbers()) or [max(self.n_carried, 1)]
+        numbers = self._numbers() or [max(self.n_carried, 1)]
         if least > 1:  # the fewest, this one, and more
             numbers = sorted({*numbers[:1], least, *(n for n in numbers if n > least)})
         for n_topics in numbers:
@@ -370,7 +372,7 @@ class CrossFittedTrials:
                 return one, None
             gain = compare(one.logs, fewest.logs, n_tokens)
             if _is_sure(gain, len(n_tokens)):
-                return one, gain
+                return one, (gain.mean, gain.error)
         return fewest, None
 
     def _choose_trials(self, monitor: Monitor) -> HeldOutTrials:
