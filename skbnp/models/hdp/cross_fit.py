@@ -380,9 +380,7 @@ class CrossFittedTrials:
 
         Of other numbers than a split has tried, its log probabilities are interpolated.
         """
-        most = max(one.train.n_docs for one in self.held_out)  # topics start from these
-        n_topics = min(self.posterior.state.n_components, most)
-        trials = self._begin(max(n_topics, self.n_carried))
+        trials = self._begin(self.posterior.state.n_components)
         for one in trials:
             monitor.remind("trials beside each of the splits")
             run_to_end(one.search())
