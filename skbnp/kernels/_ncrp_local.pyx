@@ -8,7 +8,7 @@ row for each node, and for each level one of topics that are not in the tree.
 import numpy as np
 
 from libc.math cimport INFINITY, exp, fabs, fmax, fmin, log
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from skbnp.kernels._interrupts cimport count_work
@@ -948,3 +948,78 @@ def share_words(
                 count_work(n_levels * n, &done)
             values[doc] = total
     return tokens, entropies
+
+
+def sum_words(
+    const int64_t[::1] indptr,          # IN    (n_docs + 1,)
+    const int32_t[::1] words,           # IN    (nnz,) columns of `word_sums`
+    const double[::1] counts,           # IN    (nnz,) x > 0
+    const int64_t[::1] limits,          # IN    (n_docs + 1,) of the supports
+    const int32_t[::1] stubs,           # IN    (n_support,)
+    const double[::1] shares,           # IN    (n_support,)
+    const int64_t[::1] pairs,           # IN    (n_docs + 1,) of the pairs
+    const double[:, ::1] tokens,        # IN    (n_pairs, n_levels) x phi
+    const int32_t[:, ::1] stub_nodes,   # IN    (n_stubs, n_levels) rows; -1: off tree
+    double[:, ::1] word_sums,           # INOUT (n_nodes, n_words) S
+    double[:, ::1] variances,           # INOUT (n_nodes, n_words) R
+    double[::1] masses,                 # INOUT (n_stubs,) m
+    double[::1] off_tokens,             # INOUT (n_levels,) O
+):
+    """Sum the statistics of documents by node, see `share_words`.
+
+    Adds
+
+        S_iu = sum_n sum_k q_nk x_nu phi_nkul           (i: node of stub k at level l)
+        R_iu = sum_n sum_k q_nk x_nu phi_nkul (1 - phi_nkul)
+        m_k = sum_n q_nk
+        O_l = sum_n sum_k q_nk sum_u x_nu phi_nkul      (stubs k that end above l).
+    """
+    cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_levels = stub_nodes.shape[1]
+    cdef Py_ssize_t doc, k, at, level, n, put = 0
+    cdef int32_t node
+    cdef double share, held, added
+    if n_docs < 0 or not limits.shape[0] == pairs.shape[0] == n_docs + 1:
+        raise ValueError("indptr, limits and pairs disagree on documents")
+    if not limits[n_docs] == stubs.shape[0] == shares.shape[0]:
+        raise ValueError("limits, stubs and shares disagree")
+    sizes = np.diff(indptr) * np.diff(limits)
+    if (
+        pairs[0] != 0
+        or not np.array_equal(np.diff(pairs), sizes)
+        or pairs[n_docs] != tokens.shape[0]
+        or not words.shape[0] == counts.shape[0] == indptr[n_docs]
+    ):
+        raise ValueError("pairs must be words times stubs of each document")
+    _check_range(stubs, 0, stub_nodes.shape[0], "stubs must be rows of stub_nodes")
+    _check_range(
+        stub_nodes, -1, word_sums.shape[0],
+        "stub_nodes must be rows of word_sums, or -1",
+    )
+    _check_range(words, 0, word_sums.shape[1], "words must be columns of word_sums")
+    if (
+        tokens.shape[1] != n_levels
+        or masses.shape[0] != stub_nodes.shape[0]
+        or off_tokens.shape[0] != n_levels
+        or word_sums.shape[0] != variances.shape[0]
+        or word_sums.shape[1] != variances.shape[1]
+    ):
+        raise ValueError("sums disagree with stubs or levels")
+    with nogil:
+        for doc in range(n_docs):
+            n = indptr[doc + 1] - indptr[doc]
+            for k in range(limits[doc], limits[doc + 1]):
+                share = shares[k]
+                masses[stubs[k]] += share
+                for level in range(n_levels):
+                    node = stub_nodes[stubs[k], level]
+                    for at in range(n):
+                        held = tokens[put + at, level]
+                        added = share * held
+                        if node >= 0:
+                            word_sums[node, words[indptr[doc] + at]] += added
+                            variances[node, words[indptr[doc] + at]] += added * (
+                                1.0 - held / counts[indptr[doc] + at]
+                            )
+                        else:
+                            off_tokens[level] += added
+                put += n

@@ -95,6 +95,14 @@ CASES = {
         | {"weights": np.ones((2, 1)), "factorised": False},
         ["log_weights", "stub_nodes"],
     ),
+    _ncrp_local.sum_words: (
+        {"indptr": LIMITS, "words": DOCS["words"], "counts": TWO, "limits": LIMITS}
+        | {"stubs": np.zeros(2, I4), "shares": TWO, "pairs": LIMITS}
+        | {"tokens": np.ones((2, 1)), "stub_nodes": np.zeros((1, 1), I4)}
+        | {"word_sums": np.zeros((1, 2)), "variances": np.zeros((1, 2))}
+        | {"masses": np.zeros(1), "off_tokens": np.zeros(1)},
+        [],
+    ),
     _restaurant.tables_of: (
         {"counts": TWO, "mass": TWO, "discount": 0.5}
         | {"grid": _restaurant.expected_tables_grid(0.5, 5)},

@@ -28,7 +28,7 @@ from skbnp.inference.protocols import (
     Visit,
     even_limits,
 )
-from skbnp.kernels._ncrp_local import infer_paths, share_words
+from skbnp.kernels._ncrp_local import infer_paths, share_words, sum_words
 from skbnp.models.nested_crp.model import (
     PathGlobals,
     PathStats,
@@ -86,31 +86,24 @@ class DocPaths(Supports):
     def add_to(
         self, total: PathStats, X: sp.csr_array, stub_nodes: Ints32
     ) -> PathStats:
-        """Add the statistics of documents to `total`, in place except the entropy.
-
-        With S_iu = sum q x_u phi_ul, R_iu = sum q x_u phi_ul (1 - phi_ul) over pairs
-        of a word and a stub whose node at level l is i, m_k = sum q_k, and O_l the
-        tokens of stubs that end above l.
-        """
-        entry, rows = self.words_of_stubs(X)
-        nodes, columns = stub_nodes[self.stubs], total.word_counts.shape[1]
-        for level, tokens in enumerate(self.tokens.T):
-            node, added = nodes[entry, level], self.shares[entry] * tokens
-            known = node >= 0
-            at = node[known].astype(np.intp) * columns + X.indices[rows[known]]
-            spread = added * (1.0 - tokens / X.data[rows])
-            np.add.at(total.word_counts.reshape(-1), at, added[known])
-            np.add.at(total.word_variances.reshape(-1), at, spread[known])
-            off_tree = np.full(np.count_nonzero(~known), level)
-            np.add.at(total.off_tree_tokens, off_tree, added[~known])
-        np.add.at(total.stub_masses, self.stubs, self.shares)
+        """Add the statistics of documents to `total`, in place except the entropy."""
+        sum_words(
+            X.indptr.astype(np.int64),
+            X.indices.astype(np.int32, copy=False),
+            X.data,
+            self.limits,
+            self.stubs,
+            self.shares,
+            self.pairs,
+            self.tokens,
+            stub_nodes,
+            total.word_counts,
+            total.word_variances,
+            total.stub_masses,
+            total.off_tree_tokens,
+        )
         np.add.at(total.stub_variances, self.stubs, self.shares * (1.0 - self.shares))
         return replace(total, entropy=total.entropy + float(self.entropies.sum()))
-
-    def words_of_stubs(self, X: sp.csr_array) -> tuple[Ints, Ints]:
-        """Place of the stub and the stored count of each pair, as in `tokens`."""
-        rows, ends = entries_of(X.indptr.astype(np.int64), self.row)
-        return np.repeat(np.arange(len(self.stubs)), np.diff(ends)), rows
 
     def proportions(self, stub_nodes: Ints32) -> Array:
         """Mean proportions of nodes in documents, (n_docs, n_nodes).
@@ -209,7 +202,9 @@ def log_predictive(paths: PathGlobals, docs: DocPaths, X: sp.csr_array) -> Array
     topics = np.column_stack([topics, np.full(len(words), 1.0 / paths.n_words)])
     theta = docs.levels / docs.levels.sum(axis=1, keepdims=True)
     nodes = paths.stub_nodes[docs.stubs]  # -1 is the last column
-    entry, rows = docs.words_of_stubs(X)
+    entry, limits = np.arange(len(docs.stubs)), X.indptr.astype(np.int64)
+    rows, ends = entries_of(limits, docs.row)
+    entry = np.repeat(entry, np.diff(ends))
     mixed = np.zeros(len(rows))
     for level in range(nodes.shape[1]):
         mixed += theta[entry, level] * topics[at.ravel()[rows], nodes[entry, level]]
