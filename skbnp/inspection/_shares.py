@@ -5,7 +5,7 @@ by chance. Their cosine is below that of near copies, but the documents are more
 probable if all these tokens have one topic.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -62,11 +62,11 @@ def uses_of(
     parts: Ints,
     merge_similarity: float,
     rng: Any,
-) -> tuple[list[Array], sp.csr_array]:
+) -> tuple[Iterable[Array], sp.csr_array]:
     """Infer tokens of topics in documents, with group means as their prior.
 
     Topics that count as one are joined, and topics drawn with their tokens. Returns
-    tokens, or first uses, (n_docs, n_topics), one array for each draw or sample, and an
+    tokens, or first uses, (n_docs, n_topics), of one draw or sample after the other, an
     indicator of the topics that count as one, (n_components, n_topics).
     """
     model = read.fitted_model(estimator)
@@ -79,7 +79,7 @@ def uses_of(
         words = check_counts(rows, whom="topic_shares")
     onto = members(np.arange(n), n)
     if has_samples and len(model.samples_) > 1:
-        return list(_sample_uses(model, words)), onto
+        return _sample_uses(model, words), onto
     if words is None or not hasattr(model, "_expected_uses"):
         shares = transformed(model, rows, epochs)
         check_shares(model, shares)
@@ -100,7 +100,7 @@ def uses_of(
         onto, tokens = joined(estimator, eta, merge_similarity, tokens, words, infer)
     if words is None or not eta:
         return [tokens], onto
-    return list(_drawn_uses(estimator, onto, words, parts, rng)), onto
+    return _drawn_uses(estimator, onto, words, parts, rng), onto
 
 
 def _topic_prior(model: Any) -> float:

@@ -139,11 +139,11 @@ def relevant_columns(estimator, n, weight=RELEVANCE):
     For directions those of the largest entries.
     """
     _, distr = read.topics(estimator)
-    if read.are_directions(read.fitted_model(estimator)):
+    model = read.fitted_model(estimator)
+    if read.are_directions(model):
         return [leading(values, n) for values in distr]
     total = read.token_shares(estimator) @ distr
     best = columns_by_relevance(distr, total, n, weight)
-    model = read.fitted_model(estimator)
     prior = np.asarray(getattr(model, "topic_word_prior_", 0.0))
     least = BY_PRIOR * (prior.min() if prior.ndim == 1 else prior)
     is_own = read.fitted(estimator, "components_") > least

@@ -295,11 +295,9 @@ class CrossFittedTrials:
                 break
             fixed.append(self._fixed(number))
             fixed.sort(key=lambda one: one.number)
-        best = max(candidates, key=lambda one: one.net.sum())
-        losses = {
-            one.number: compare(best.net, one.net, self.n_tokens) for one in candidates
-        }
-        equal = {n for n, loss in losses.items() if loss.mean <= loss.error}
+        nets = {one.number: one.net for one in candidates}
+        best = max(nets, key=lambda number: nets[number].sum())
+        equal = equivalent_numbers(nets, best, self.n_tokens)
         self._explain_tables(chosen.trials)
         result = self._learn_again(chosen)
         result.gain, result.gains = gain, list(gains.items())

@@ -568,6 +568,10 @@ def choose_prior(
     return bool(np.log(eta / new) > PRIOR_DIFFERENCE)
 
 
+#: Expected tables of stored counts under a burstiness; probabilities of their words.
+_Seat = Callable[[Burstiness], tuple[Array, Array]]
+
+
 def choose_burstiness(
     pairs: Sequence[tuple[HeldOut, Posterior]], executor: Executor
 ) -> list[Prediction]:
@@ -593,7 +597,7 @@ def choose_burstiness(
         tables, base = zip(*(one(burstiness) for one in seats), strict=True)
         return np.concatenate(tables), np.concatenate(base)
 
-    whole = wholes[0] if len(pairs) == 1 else sp.vstack(wholes, format="csr")
+    whole = sp.vstack(wholes, format="csr")
     end = bursts.learn_burstiness(whole, seat, present)
     if end == present:
         return []
@@ -615,10 +619,6 @@ def choose_burstiness(
         posterior.set_state(burstiness=best)
     are_whole = all(s[0] is p[0] for s, p in zip(samples, pairs, strict=True))
     return results[best] if are_whole else []
-
-
-#: Expected tables of stored counts under a burstiness; probabilities of their words.
-_Seat = Callable[[Burstiness], tuple[Array, Array]]
 
 
 def _seat(X: sp.csr_array, posterior: Posterior, executor: Executor) -> _Seat:
