@@ -8,7 +8,7 @@ src/collapsed.h.
 import numpy as np
 
 from libc.math cimport fmax, fmin, log
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
@@ -38,8 +38,6 @@ cdef extern from "src/collapsed.h" nogil:
     struct skbnp_topics;
     struct skbnp_document;
     struct skbnp_space;
-    struct skbnp_word_sums;
-    struct skbnp_sums;
     SKBNP_CLONES static Py_ssize_t skbnp_choose_topics(
         const struct skbnp_topics *, const struct skbnp_document *, float *, float *,
         int32_t *);
@@ -53,8 +51,6 @@ cdef extern from "src/collapsed.h" nogil:
         const struct skbnp_topics *, const struct skbnp_document *,
         const struct skbnp_space *, const int32_t *, Py_ssize_t, int32_t *, int32_t *,
         double *, double *, double *, double *);
-    SKBNP_CLONES static int skbnp_sum_words(
-        const struct skbnp_word_sums *, struct skbnp_sums *, Py_ssize_t, Py_ssize_t);
     """
     void prefetch "SKBNP_PREFETCH"(const void* address)
     Py_ssize_t padded(Py_ssize_t n)
@@ -930,47 +926,6 @@ def infer_zero_order(
     return v.limits, *arrays_of(&v.kept), v.tables, v.base
 
 
-# The stored counts of words, see `collapsed_sums`.
-cdef struct WordSums "skbnp_word_sums":
-    const int32_t* columns
-    const Py_ssize_t* stored
-    const Py_ssize_t* limits
-    const int32_t* topics
-    const double* sums
-
-
-cdef int _sum_words "skbnp_sum_words"(
-    const WordSums* w, Sums* put, Py_ssize_t begin, Py_ssize_t end
-) except -1 nogil:
-    """Put the sums of the words from `begin` to `end`."""
-    cdef const Py_ssize_t* stored = w.stored
-    cdef const Py_ssize_t* limits = w.limits
-    cdef const int32_t* topics = w.topics
-    cdef const double* sums = w.sums
-    cdef uint64_t* marks = put.marks
-    cdef double* scratch = put.scratch
-    cdef Py_ssize_t word, at, i, last, later, work
-    cdef Py_ssize_t last_column = w.columns[end]
-    cdef int32_t k
-    for word in range(begin, end):
-        work = 0
-        for at in range(w.columns[word], w.columns[word + 1]):
-            if at + AHEAD < last_column:
-                later = limits[stored[at + AHEAD]]
-                prefetch(topics + later)
-                prefetch(sums + later)
-            i, last = limits[stored[at]], limits[stored[at] + 1]
-            work += last - i
-            while i < last:
-                k = topics[i]
-                mark(marks, k)
-                scratch[k] += sums[i]
-                i += 1
-        end_word(put, word - begin)
-        count_work(work, &put.done)
-    return 0
-
-
 def collapsed_sums(
     Py_ssize_t begin,
     Py_ssize_t end,
@@ -991,8 +946,7 @@ def collapsed_sums(
         Word by word, topics in increasing order: the topic k and the sum over documents
         of n r_wk.
     """
-    cdef Py_ssize_t at, most = 0
-    cdef WordSums w
+    cdef Py_ssize_t word, at, i, later, work, most = 0
     cdef Sums put
     if not 0 <= begin <= end < columns.shape[0]:
         raise ValueError("words must lie between 0 and the end of columns")
@@ -1001,9 +955,18 @@ def collapsed_sums(
     for at in range(columns[begin], columns[end]):
         most += limits[stored[at] + 1] - limits[stored[at]]
     n_used, used, totals, *_ = room = open_sums(&put, end - begin, n_topics, most)
-    if end > begin and topics.shape[0]:
-        w.columns, w.stored, w.limits = &columns[0], &stored[0], &limits[0]
-        w.topics, w.sums = &topics[0], &sums[0]
-        with nogil:
-            _sum_words(&w, &put, begin, end)
+    with nogil:
+        for word in range(begin, end):
+            work = 0
+            for at in range(columns[word], columns[word + 1]):
+                if most and at + AHEAD < columns[end]:
+                    later = limits[stored[at + AHEAD]]
+                    prefetch(&topics[0] + later)
+                    prefetch(&sums[0] + later)
+                for i in range(limits[stored[at]], limits[stored[at] + 1]):
+                    mark(put.marks, topics[i])
+                    put.scratch[topics[i]] += sums[i]
+                work += limits[stored[at] + 1] - limits[stored[at]]
+            end_word(&put, word - begin)
+            count_work(work, &put.done)
     return n_used[: end - begin], used[: put.put].copy(), totals[: put.put].copy()

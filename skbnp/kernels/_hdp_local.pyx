@@ -9,7 +9,7 @@ src/document.h.
 import numpy as np
 
 from libc.math cimport INFINITY, fmin, lgamma, log
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 from skbnp.kernels._interrupts cimport count_work
@@ -27,20 +27,12 @@ cdef extern from "src/document.h" nogil:
     struct skbnp_topics;
     struct skbnp_document;
     struct skbnp_support;
-    struct skbnp_word_docs;
-    struct skbnp_sums;
     SKBNP_CLONES static int skbnp_iterate(
         const struct skbnp_topics *, const struct skbnp_document *, float *, float *,
         Py_ssize_t);
     SKBNP_CLONES static double skbnp_finish(
         const struct skbnp_topics *, const struct skbnp_document *, const float *,
         const struct skbnp_support *, int);
-    SKBNP_CLONES static int skbnp_sum_words(
-        const struct skbnp_word_docs *, struct skbnp_sums *, Py_ssize_t, Py_ssize_t);
-    SKBNP_CLONES static void skbnp_weigh_words(
-        const double *, Py_ssize_t, double, const Py_ssize_t *, Py_ssize_t,
-        const double *, Py_ssize_t, double, int, double *, float *, Py_ssize_t,
-        double *);
     """
     Py_ssize_t padded(Py_ssize_t n)
     void weigh_mean(Py_ssize_t n, const float* prior, const float* doc_topic, float* e)
@@ -73,13 +65,11 @@ cdef extern from "src/document.h" nogil:
         const float* weights, Py_ssize_t n_support, const int32_t* topics,
         const double* doc_weights, double* doc_topic, double* norms,
     )
-    double mean_row(
-        Py_ssize_t n_topics, const double* counts, double scale, double eta,
-        const double* inverse, float smallest, double* means, float* row,
-    )
-    void digamma_row(
-        Py_ssize_t n_topics, const double* counts, double scale, double eta,
-        const float* shift, float smallest, float* x, float* exponent, float* row,
+    void weigh_words(
+        const double* held, Py_ssize_t held_stride, double scale,
+        const Py_ssize_t* words, Py_ssize_t n_words, const double* norm,
+        Py_ssize_t n_topics, double eta, int mean, float smallest, double* work,
+        float* table, Py_ssize_t stride, double* tops,
     )
 
     enum:
@@ -483,62 +473,6 @@ def infer_documents(
     return limits, topics, doc_topic, doc_weights, norms
 
 
-# The documents of words, and what `infer_documents` said of them: see `word_sums`.
-cdef struct WordDocs "skbnp_word_docs":
-    const int32_t* columns
-    const int32_t* docs
-    const double* ratios
-    const double* log_ratios
-    const int32_t* limits
-    const int32_t* doc_topics
-    const double* doc_weights
-    const float* weights
-    Py_ssize_t stride
-    double* used_weights        # OUT
-    double* log_norms           # OUT
-    double* log_scratch         # (n_topics,) zeros, left so
-
-
-cdef int _sum_words "skbnp_sum_words"(
-    const WordDocs* w, Sums* put, Py_ssize_t begin, Py_ssize_t end
-) except -1 nogil:
-    """Put the sums of the words from `begin` to `end`."""
-    cdef const int32_t* doc_topics = w.doc_topics
-    cdef const double* doc_weights = w.doc_weights
-    cdef const int32_t* docs = w.docs
-    cdef uint64_t* marks = put.marks
-    cdef double* scratch = put.scratch
-    cdef double* log_scratch = w.log_scratch
-    cdef const int32_t* limits = w.limits
-    cdef const float* row
-    cdef Py_ssize_t word, at, a, last, i, first, work
-    cdef double ratio, log_ratio, e, b
-    cdef int32_t k
-    for word in range(begin, end):
-        work, row = 0, w.weights + word * w.stride
-        for at in range(w.columns[word], w.columns[word + 1]):
-            ratio, log_ratio = w.ratios[at], w.log_ratios[at]
-            a, last = limits[docs[at]], limits[docs[at] + 1]
-            work += last - a
-            while a < last:
-                k, e = doc_topics[a], doc_weights[a]
-                a += 1
-                mark(marks, k)
-                scratch[k] += ratio * e
-                log_scratch[k] += log_ratio * e
-        first = put.put
-        end_word(put, word - begin)
-        count_work(work, &put.done)
-        for i in range(first, put.put):
-            k = put.indices[i]
-            b = <double>row[k]
-            w.used_weights[i] = b
-            put.values[i] *= b
-            w.log_norms[k] += b * log_scratch[k]
-            log_scratch[k] = 0.0
-    return 0
-
-
 def word_sums(
     Py_ssize_t begin,
     Py_ssize_t end,
@@ -567,8 +501,8 @@ def word_sums(
     log_norms : (n_topics,)
         Sum over these words and the documents of n r_wk log s_w.
     """
-    cdef Py_ssize_t at, most = 0, n_docs = limits.shape[0] - 1
-    cdef WordDocs w
+    cdef Py_ssize_t word, at, a, i, first, work, most = 0, n_docs = limits.shape[0] - 1
+    cdef int32_t k
     cdef Sums put
     if not 0 <= begin <= end <= weights.shape[0] or columns.shape[0] <= end:
         raise ValueError("words must lie between 0 and the rows of weights")
@@ -583,14 +517,25 @@ def word_sums(
     n_used, topics, sums, *_ = room = open_sums(&put, end - begin, n_topics, most)
     used_weights, log_norms = np.empty(len(sums)), np.zeros(n_topics)
     cdef double[::1] b = used_weights, logs = log_norms, scratch = np.zeros(n_topics)
-    if end > begin and doc_topics.shape[0] and docs.shape[0]:
-        w.columns, w.docs, w.limits = &columns[0], &docs[0], &limits[0]
-        w.ratios, w.log_ratios = &ratios[0], &log_ratios[0]
-        w.doc_topics, w.doc_weights = &doc_topics[0], &doc_weights[0]
-        w.weights, w.stride = &weights[0, 0], weights.shape[1]
-        w.used_weights, w.log_norms, w.log_scratch = &b[0], &logs[0], &scratch[0]
-        with nogil:
-            _sum_words(&w, &put, begin, end)
+    with nogil:
+        for word in range(begin, end):
+            work = 0
+            for at in range(columns[word], columns[word + 1]):
+                for a in range(limits[docs[at]], limits[docs[at] + 1]):
+                    k = doc_topics[a]
+                    mark(put.marks, k)
+                    put.scratch[k] += ratios[at] * doc_weights[a]
+                    scratch[k] += log_ratios[at] * doc_weights[a]
+                work += limits[docs[at] + 1] - limits[docs[at]]
+            first = put.put
+            end_word(&put, word - begin)
+            count_work(work, &put.done)
+            for i in range(first, put.put):
+                k = put.indices[i]
+                b[i] = <double>weights[word, k]
+                put.values[i] *= b[i]
+                logs[k] += b[i] * scratch[k]
+                scratch[k] = 0.0
     return (
         n_used[: end - begin],
         topics[: put.put].copy(),
@@ -623,47 +568,9 @@ def word_weights(
     if tops is not None and (tops.shape[0] != words.shape[0] or not mean):
         raise ValueError("tops must have an entry per word, and are those of means")
     cdef double[::1] work = np.empty(2 * stride)
-    cdef double *largest = NULL
-    if tops is not None:
-        largest = &tops[0]
     with nogil:
-        _weigh_words(
+        weigh_words(
             &held[0, 0], held.shape[1], scale, &words[0], words.shape[0], &norm[0],
-            n_topics, eta, mean, &work[0], &table[0, 0], stride, largest,
+            n_topics, eta, mean, SMALLEST, &work[0], &table[0, 0], stride,
+            &tops[0] if tops is not None else NULL,
         )
-
-
-cdef void _weigh_words "skbnp_weigh_words"(
-    const double* held, Py_ssize_t held_stride, double scale, const Py_ssize_t* words,
-    Py_ssize_t n_words, const double* norm, Py_ssize_t n_topics, double eta, bint mean,
-    double* work, float* table, Py_ssize_t stride, double* tops,
-) noexcept nogil:
-    cdef float* x = <float*>work
-    cdef float* exponent = x + stride
-    cdef float* shift = exponent + stride  # of the exponents, by topic
-    cdef double* inverse = work + stride
-    cdef const double* counts
-    cdef float* row
-    cdef double heaviest = -INFINITY, largest
-    cdef Py_ssize_t i, k
-    for k in range(n_topics):
-        heaviest = norm[k] if norm[k] > heaviest else heaviest
-    for k in range(n_topics):
-        if mean:
-            inverse[k] = heaviest / norm[k]
-        else:
-            shift[k] = <float>(norm[k] - heaviest)
-    for i in range(n_words):
-        counts, row = held + words[i] * held_stride, table + i * stride
-        if mean:
-            largest = mean_row(
-                n_topics, counts, scale, eta, inverse, SMALLEST, work, row
-            )
-            if tops != NULL:
-                tops[i] = largest
-        else:
-            digamma_row(
-                n_topics, counts, scale, eta, shift, SMALLEST, x, exponent, row
-            )
-        for k in range(n_topics, stride):
-            row[k] = 0.0

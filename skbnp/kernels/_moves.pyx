@@ -10,15 +10,12 @@ from libc.stdint cimport int32_t, int64_t
 from skbnp.kernels._interrupts cimport count_work
 
 cdef extern from "src/moves.h" nogil:
-    """
-    struct skbnp_entries;
-    SKBNP_CLONES static Py_ssize_t skbnp_add_losses(const struct skbnp_entries *);
-    """
     double joint_entropy(
         Py_ssize_t n, const double* a, const double* b, const double* factor
     )
-    void share_out(
-        Py_ssize_t n, const double* theta, const double* topics, double* shares
+    double share_out(
+        Py_ssize_t n, const double* theta, const double* topics, double* shares,
+        double rest,
     )
     void add_ends(
         Py_ssize_t n, const double* theta, const double* shares, double mixed,
@@ -119,53 +116,6 @@ cdef double _loss(
     return loss + joint_entropy(n, one, other, ratio)
 
 
-cdef struct Held "skbnp_entries":
-    Py_ssize_t n, n_topics, n_pairs
-    const double* counts
-    const int64_t* rows
-    const double* theta
-    const double* topics
-    const double* rest
-    const double* repeated
-    const double* fresh
-    const double* corpus
-    double elsewhere
-    const int64_t* one
-    const int64_t* other
-    const double* of_one
-    const double* of_other
-    const double* less
-    double* shares
-    double* ends
-    double* tokens
-    double* merges
-    Py_ssize_t* done
-
-
-cdef Py_ssize_t _add_losses "skbnp_add_losses"(const Held* h) except -1 nogil:
-    cdef Py_ssize_t i, k
-    cdef double mixed
-    cdef const double* theta
-    cdef const double* topics
-    for i in range(h.n):
-        theta = h.theta + h.rows[i] * h.n_topics
-        topics = h.topics + i * h.n_topics
-        share_out(h.n_topics, theta, topics, h.shares)
-        mixed = h.rest[i]
-        for k in range(h.n_topics):
-            mixed += h.shares[k]
-        add_ends(
-            h.n_topics, theta, h.shares, mixed, h.repeated[i], h.fresh[i], h.elsewhere,
-            h.corpus[i], h.counts[i], h.ends, h.tokens,
-        )
-        add_merges(
-            h.n_pairs, h.one, h.other, h.of_one, h.of_other, h.less, theta, topics,
-            h.shares, mixed, h.repeated[i], h.fresh[i], h.counts[i], h.merges,
-        )
-        count_work(8 * (h.n_topics + h.n_pairs), h.done)
-    return 0
-
-
 def add_losses(
     const double[::1] counts,       # IN    (n,) held-out tokens of entries
     const int64_t[::1] rows,        # IN    (n,) rows of `theta`
@@ -199,38 +149,43 @@ def add_losses(
     Time O(n * (n_topics + n_pairs)).
     """
     cdef Py_ssize_t i, n = counts.shape[0], n_docs = theta.shape[0], done = 0
-    cdef Held h
-    h.n, h.n_topics, h.n_pairs = n, theta.shape[1], one.shape[0]
+    cdef Py_ssize_t n_topics = theta.shape[1], n_pairs = one.shape[0]
+    cdef double mixed
+    cdef const double* of_doc
     if not rows.shape[0] == topics.shape[0] == rest.shape[0] == repeated.shape[0] == n:
         raise ValueError("arrays of entries disagree")
     if not fresh.shape[0] == corpus.shape[0] == n:
         raise ValueError("arrays of entries disagree")
-    if not other.shape[0] == of_one.shape[0] == of_other.shape[0] == h.n_pairs:
+    if not other.shape[0] == of_one.shape[0] == of_other.shape[0] == n_pairs:
         raise ValueError("arrays of pairs disagree")
-    if not less.shape[0] == merges.shape[0] == h.n_pairs:
+    if not less.shape[0] == merges.shape[0] == n_pairs:
         raise ValueError("arrays of pairs disagree")
-    if not h.n_topics == topics.shape[1] == ends.shape[0] == tokens.shape[0]:
+    if not n_topics == topics.shape[1] == ends.shape[0] == tokens.shape[0]:
         raise ValueError("arrays of topics disagree")
     for i in range(n):
         if not 0 <= rows[i] < n_docs:
             raise ValueError("rows must be of theta")
-    for i in range(h.n_pairs):
-        if not (0 <= one[i] < h.n_topics and 0 <= other[i] < h.n_topics):
+    for i in range(n_pairs):
+        if not (0 <= one[i] < n_topics and 0 <= other[i] < n_topics):
             raise ValueError("pairs must be of topics")
-    if n == 0 or h.n_topics == 0:
+    if n == 0 or n_topics == 0:
         return
-    cdef double[::1] shares = np.empty(h.n_topics)
-    h.counts, h.rows = &counts[0], &rows[0]
-    h.theta, h.topics = &theta[0, 0], &topics[0, 0]
-    h.rest, h.repeated, h.fresh = &rest[0], &repeated[0], &fresh[0]
-    h.corpus = &corpus[0]
-    h.elsewhere, h.shares, h.done = elsewhere, &shares[0], &done
-    h.ends, h.tokens = &ends[0], &tokens[0]
-    if h.n_pairs:
-        h.one, h.other, h.less, h.merges = &one[0], &other[0], &less[0], &merges[0]
-        h.of_one, h.of_other = &of_one[0], &of_other[0]
+    cdef double[::1] shares = np.empty(n_topics)
     with nogil:
-        _add_losses(&h)
+        for i in range(n):
+            of_doc = &theta[rows[i], 0]
+            mixed = share_out(n_topics, of_doc, &topics[i, 0], &shares[0], rest[i])
+            add_ends(
+                n_topics, of_doc, &shares[0], mixed, repeated[i], fresh[i], elsewhere,
+                corpus[i], counts[i], &ends[0], &tokens[0],
+            )
+            if n_pairs:
+                add_merges(
+                    n_pairs, &one[0], &other[0], &of_one[0], &of_other[0], &less[0],
+                    of_doc, &topics[i, 0], &shares[0], mixed, repeated[i], fresh[i],
+                    counts[i], &merges[0],
+                )
+            count_work(8 * (n_topics + n_pairs), &done)
 
 
 def late_topics_step(

@@ -45,8 +45,8 @@ cdef extern from "src/paths.h" nogil:
     void exponentiate(Py_ssize_t wide, const double* row, const double* top, double* to)
     void raise_row(Py_ssize_t wide, const double* row, double* most)
     double least_of(Py_ssize_t wide, const double* row)
-    void scale_row(Py_ssize_t wide, double w, const double* row, double* to)
-    void add_row(Py_ssize_t wide, double w, const double* row, double* to)
+    void put_scaled(Py_ssize_t wide, double w, const double* row, double* to)
+    void add_scaled(Py_ssize_t wide, double w, const double* row, double* to)
     void divide_row(Py_ssize_t wide, const double* counts, double* s)
     double dot(Py_ssize_t wide, const double* a, const double* b)
     double log_dot(Py_ssize_t wide, const double* counts, const double* s)
@@ -175,7 +175,7 @@ cdef void _mix_paths "skbnp_mix_paths"(
     for k in range(n_paths):
         if shares[k] > 0.0:
             for level in range(d.n_levels):
-                add_row(
+                add_scaled(
                     d.wide, shares[k], d.logs + paths[k * d.n_levels + level] * d.wide,
                     mixed + level * d.wide,
                 )
@@ -235,9 +235,9 @@ cdef inline void sum_levels(
 ) noexcept nogil:
     """s_u = sum_l w_l b_lu."""
     cdef Py_ssize_t level
-    scale_row(d.wide, weights[0], row_of(d, table, path, 0), d.norms)
+    put_scaled(d.wide, weights[0], row_of(d, table, path, 0), d.norms)
     for level in range(1, d.n_levels):
-        add_row(d.wide, weights[level], row_of(d, table, path, level), d.norms)
+        add_scaled(d.wide, weights[level], row_of(d, table, path, level), d.norms)
 
 
 cdef inline void share_out(

@@ -54,7 +54,7 @@ cdef extern from "src/nested.h" nogil:
         Py_ssize_t n_used, Py_ssize_t wide, const double* counts, const double* sums,
         double* shares, double* tokens,
     )
-    double weigh_word(Py_ssize_t n, const double* e, const double* phi)
+    double dot(Py_ssize_t n, const double* e, const double* phi)
     void add_scaled(Py_ssize_t n, double scale, const double* phi, double* sum)
 
     enum:
@@ -195,7 +195,7 @@ cdef Py_ssize_t _choose_nodes "skbnp_choose_nodes"(
         for i in range(d.n):
             phi = m.topics + d.words[i] * m.n_nodes
             add_scaled(
-                m.n_nodes, d.opened[i] / weigh_word(m.n_nodes, e, phi), phi, sums
+                m.n_nodes, d.opened[i] / dot(m.n_nodes, e, phi), phi, sums
             )
         count_work(2 * d.n * m.n_nodes, m.done)
         change = 0.0

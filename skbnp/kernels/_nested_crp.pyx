@@ -540,22 +540,20 @@ def sweep(
     s.stride = counts.shape[1]
     if not 1 <= s.n_levels <= MOST_LEVELS or counts.shape[0] < 1 or n_unseen < 0:
         raise ValueError("there must be a word, and 1 to 255 levels")
-    if begin.shape[0] != s.n_docs + 1 or begin[s.n_docs] > words.shape[0]:
-        raise ValueError("begin, words and path disagree")
-    if level.shape[0] < words.shape[0] or first.shape[0] != s.n_levels + 1:
-        raise ValueError("words, level and first disagree")
-    if first[s.n_levels] > s.stride or n_nodes.shape[0] != s.n_levels:
-        raise ValueError("first, n_nodes and counts disagree")
-    if not totals.shape[0] == docs.shape[0] == parent.shape[0] == s.stride:
-        raise ValueError("totals, docs and parent must have an entry per column")
-    if is_new.shape[0] != s.stride:
-        raise ValueError("is_new must have an entry per column")
+    if begin.shape[0] != s.n_docs + 1 or not (
+        begin[s.n_docs] <= words.shape[0] <= level.shape[0]
+    ):
+        raise ValueError("begin, words, level and path disagree")
+    if not first.shape[0] - 1 == n_nodes.shape[0] == log_counts.shape[0] == s.n_levels:
+        raise ValueError("first, n_nodes, log_counts and path disagree on the levels")
     if not level_prior.shape[0] == topic_prior.shape[0] == s.n_levels:
         raise ValueError("priors must have an entry per level")
-    if log_counts.shape[0] != s.n_levels or not 0 <= doc <= stop <= s.n_docs:
-        raise ValueError("log_counts, doc or stop out of range")
-    if not 0 <= kind <= SCORE:
-        raise ValueError("kind must be LEVELS, PATHS, TOGETHER or SCORES")
+    if not totals.shape[0] == docs.shape[0] == parent.shape[0] == is_new.shape[0]:
+        raise ValueError("totals, docs, parent and is_new disagree")
+    if not first[s.n_levels] <= totals.shape[0] == s.stride:
+        raise ValueError("first, totals and counts disagree on the columns")
+    if not 0 <= doc <= stop <= s.n_docs or not 0 <= kind <= SCORE:
+        raise ValueError("doc, stop or kind out of range")
     if kind == SCORE and (
         scores is None or scores.shape[0] < s.n_docs or n_tries < 1
     ):

@@ -9,7 +9,7 @@ K-th column is not read. Passes over words and topics are in src/seats.h.
 import numpy as np
 
 from libc.math cimport INFINITY, exp, fmin, log
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 from skbnp.kernels._interrupts cimport count_work
@@ -32,18 +32,11 @@ cdef extern from "src/seats.h" nogil:
     struct skbnp_model;
     struct skbnp_seats;
     struct skbnp_tables;
-    struct skbnp_table_words;
-    struct skbnp_sums;
     SKBNP_CLONES static int skbnp_seat(
         const struct skbnp_model *, struct skbnp_seats *, Py_ssize_t, float, float);
     SKBNP_CLONES static double skbnp_settle(
         const struct skbnp_model *, const struct skbnp_seats *, const double *, double,
         struct skbnp_tables *);
-    SKBNP_CLONES static int skbnp_sum_tables(
-        const struct skbnp_table_words *, struct skbnp_sums *, Py_ssize_t, Py_ssize_t);
-    SKBNP_CLONES static void skbnp_log_rows(
-        const double *, Py_ssize_t, const Py_ssize_t *, Py_ssize_t, double,
-        const double *, Py_ssize_t, double, int, double *, float *, Py_ssize_t);
     SKBNP_ONE_VERSION static void skbnp_log_sticks(
         Py_ssize_t, Py_ssize_t, const float *, double, double, double *);
     """
@@ -67,9 +60,10 @@ cdef extern from "src/seats.h" nogil:
         float* share,
     )
     void exp_below(Py_ssize_t n, double top, double* x)
-    void log_row(
-        Py_ssize_t n_topics, const double* counts, double scale, const double* norm,
-        double eta, int mean, double* work, float* row,
+    void log_rows(
+        const double* held, Py_ssize_t held_stride, const Py_ssize_t* words,
+        Py_ssize_t n_words, double scale, const double* norm, Py_ssize_t n_topics,
+        double eta, int mean, double* work, float* table, Py_ssize_t stride,
     )
 
 #: A table with fewer tokens (times the document's, if less than one) is empty, unless
@@ -817,48 +811,6 @@ def _check_remembered(tables, tokens, limits, topics, phi, n_docs, n_seats, n_to
         raise ValueError("remembered topics must be columns of logs")
 
 
-# The documents of words, and what `infer_tables` said of them: see `table_sums`.
-cdef struct TableWords "skbnp_table_words":
-    const int32_t* columns
-    const int32_t* docs
-    const double* counts
-    const Py_ssize_t* places
-    const double* zeta
-    const int32_t* tables
-    const Py_ssize_t* limits
-    const int32_t* table_topics
-    const double* phi
-
-
-cdef int _sum_tables "skbnp_sum_tables"(
-    const TableWords* w, Sums* put, Py_ssize_t begin, Py_ssize_t end
-) except -1 nogil:
-    """Put the sums of the words from `begin` to `end`."""
-    cdef Py_ssize_t word, at, first, t, a, work
-    cdef const Py_ssize_t* limits = w.limits
-    cdef const int32_t* table_topics = w.table_topics
-    cdef const double* phi = w.phi
-    cdef uint64_t* marks = put.marks
-    cdef double* scratch = put.scratch
-    cdef double seats
-    cdef int32_t k
-    for word in range(begin, end):
-        work = 0
-        for at in range(w.columns[word], w.columns[word + 1]):
-            first = w.tables[w.docs[at]]
-            work += limits[w.tables[w.docs[at] + 1]] - limits[first]
-            for t in range(first, w.tables[w.docs[at] + 1]):
-                seats = w.counts[at] * w.zeta[w.places[at] + t - first]
-                for a in range(limits[t], limits[t + 1]):
-                    k = table_topics[a]
-                    if scratch[k] == 0.0:  # marks wait for each other
-                        mark(marks, k)
-                    scratch[k] += seats * phi[a]
-        end_word(put, word - begin)
-        count_work(work, &put.done)
-    return 0
-
-
 def table_sums(
     Py_ssize_t begin,
     Py_ssize_t end,
@@ -882,8 +834,8 @@ def table_sums(
     topics, sums
         Word by word, topics in increasing order, and their sums.
     """
-    cdef Py_ssize_t at, t, most = 0
-    cdef TableWords w
+    cdef Py_ssize_t word, at, first, t, a, work, most = 0
+    cdef double seats
     cdef Sums put
     if not 0 <= begin <= end < columns.shape[0]:
         raise ValueError("words must lie between the limits of columns")
@@ -893,12 +845,20 @@ def table_sums(
         for t in range(tables[docs[at]], tables[docs[at] + 1]):
             most += limits[t + 1] - limits[t]
     n_used, topics, sums, *_ = room = open_sums(&put, end - begin, n_topics, most)
-    if most:
-        w.columns, w.docs, w.counts = &columns[0], &docs[0], &counts[0]
-        w.places, w.zeta, w.tables = &places[0], &zeta[0], &tables[0]
-        w.limits, w.table_topics, w.phi = &limits[0], &table_topics[0], &phi[0]
-        with nogil:
-            _sum_tables(&w, &put, begin, end)
+    with nogil:
+        for word in range(begin, end):
+            work = 0
+            for at in range(columns[word], columns[word + 1]):
+                first = tables[docs[at]]
+                work += limits[tables[docs[at] + 1]] - limits[first]
+                for t in range(first, tables[docs[at] + 1]):
+                    seats = counts[at] * zeta[places[at] + t - first]
+                    for a in range(limits[t], limits[t + 1]):
+                        if put.scratch[table_topics[a]] == 0.0:  # marks wait
+                            mark(put.marks, table_topics[a])
+                        put.scratch[table_topics[a]] += seats * phi[a]
+            end_word(&put, word - begin)
+            count_work(work, &put.done)
     return n_used[: end - begin], topics[: put.put].copy(), sums[: put.put].copy()
 
 
@@ -922,23 +882,7 @@ def log_weights(
         return
     cdef double[::1] work = np.empty(n_topics)
     with nogil:
-        _log_rows(
+        log_rows(
             &held[0, 0], held.shape[1], &words[0], words.shape[0], scale, &norm[0],
             n_topics, eta, mean, &work[0], &table[0, 0], table.shape[1],
         )
-
-
-cdef void _log_rows "skbnp_log_rows"(
-    const double* held, Py_ssize_t held_stride, const Py_ssize_t* words,
-    Py_ssize_t n_words, double scale, const double* norm, Py_ssize_t n_topics,
-    double eta, bint mean, double* work, float* table, Py_ssize_t stride,
-) noexcept nogil:
-    cdef Py_ssize_t i, k
-    cdef float* row
-    for i in range(n_words):
-        row = table + i * stride
-        log_row(
-            n_topics, held + words[i] * held_stride, scale, norm, eta, mean, work, row
-        )
-        for k in range(n_topics, stride):
-            row[k] = 0.0

@@ -9,23 +9,13 @@ from libc.stdint cimport int32_t
 from skbnp.kernels._math cimport log_gamma
 
 cdef extern from "src/groups.h" nogil:
-    """
-    SKBNP_CLONES static void skbnp_add_rising(
-        const double *, const double *, Py_ssize_t, const double *, Py_ssize_t,
-        double *);
-    SKBNP_CLONES static void skbnp_add_differences(
-        const double *, const double *, const double *, const int32_t *, Py_ssize_t,
-        double, double, double *);
-    SKBNP_CLONES static double skbnp_value_at(
-        const double *, const double *, const double *, const double *, Py_ssize_t,
-        double);
-    """
-    double sum_rising(
-        Py_ssize_t n, const double* mean, const double* some, double base
+    void add_rising(
+        Py_ssize_t n, const double* mean, const double* some, Py_ssize_t n_bases,
+        const double* bases, double* sums,
     )
-    void joint_differences(
+    void add_differences(
         Py_ssize_t n, const double* one, const double* other, const double* base,
-        double inner, double none, double* difference,
+        const int32_t* group, double inner, double none, double* gains,
     )
     double interpolate(
         Py_ssize_t n, const double* node, const double* factor, const double* f,
@@ -35,15 +25,6 @@ cdef extern from "src/groups.h" nogil:
 # Pairs of counts at a time.
 cdef enum:
     CHUNK = 64
-
-
-# Pairs that wait for their turn.
-cdef struct Pairs:
-    double[CHUNK] one
-    double[CHUNK] other
-    double[CHUNK] base
-    int32_t[CHUNK] group
-    Py_ssize_t n
 
 
 def rising_sums(
@@ -60,18 +41,9 @@ def rising_sums(
         raise ValueError("means and some, or bases and sums, disagree on their length")
     if means.shape[0] and bases.shape[0]:
         with nogil:
-            _add_rising(
-                &means[0], &some[0], means.shape[0], &bases[0], bases.shape[0], &sums[0]
+            add_rising(
+                means.shape[0], &means[0], &some[0], bases.shape[0], &bases[0], &sums[0]
             )
-
-
-cdef void _add_rising "skbnp_add_rising"(
-    const double* means, const double* some, Py_ssize_t n, const double* bases,
-    Py_ssize_t n_bases, double* sums,
-) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n_bases):
-        sums[i] += sum_rising(n, means, some, bases[i])
 
 
 def merge_gains(
@@ -102,7 +74,11 @@ def merge_gains(
 
     Time O(topics in the documents of the group + n_groups * n_nodes); no allocation.
     """
-    cdef Py_ssize_t n_groups = gains.shape[0]
+    cdef Py_ssize_t n_groups = gains.shape[0], n = 0, row, at, i, n_seen
+    cdef double unused, none = log_gamma(inner, &unused), b
+    cdef double[CHUNK] one, other, base  # pairs that wait for their turn
+    cdef int32_t[CHUNK] of
+    cdef int32_t group
     if docs.shape[0] != tokens.shape[0] or topics.shape[0] != counts.shape[0]:
         raise ValueError("docs and tokens, or topics and counts, disagree")
     if not n_groups == weights.shape[0] == tables.shape[0] == offsets.shape[0]:
@@ -112,102 +88,31 @@ def merge_gains(
     if not 0 < tables.shape[1] == nodes.shape[0] == factors.shape[0]:
         raise ValueError("tables, nodes and factors disagree on the nodes")
     with nogil:
-        _compare(own, weights, tables, offsets, nodes, factors, gains)
-        _add_shared(
-            docs, tokens, indptr, topics, counts, labels, own, outer, inner, weights,
-            sums, seen, gains,
-        )
-
-
-cdef void _compare(
-    Py_ssize_t own,
-    const double[::1] weights,
-    const double[:, ::1] tables,
-    const double[::1] offsets,
-    const double[::1] nodes,
-    const double[::1] factors,
-    double[::1] gains,
-) noexcept nogil:
-    """Write the gains of merges in documents with tokens of one of the two groups."""
-    cdef Py_ssize_t group
-    cdef double b
-    for group in range(gains.shape[0]):
-        gains[group] = -INFINITY
-        if group != own and weights[group] > 0.0:
-            b = weights[own] + weights[group]
-            gains[group] = offsets[own] + offsets[group] + _value_at(
-                &nodes[0], &factors[0], &tables[own, 0], &tables[group, 0],
-                nodes.shape[0], log(b if b < 1.0 else 1.0),
-            )
-
-
-cdef double _value_at "skbnp_value_at"(
-    const double* nodes, const double* factors, const double* one, const double* other,
-    Py_ssize_t n, double x,
-) noexcept nogil:
-    return interpolate(n, nodes, factors, one, other, x)
-
-
-cdef void _add_shared(
-    const int32_t[::1] docs,
-    const double[::1] tokens,
-    const int32_t[::1] indptr,
-    const int32_t[::1] topics,
-    const double[::1] counts,
-    const int32_t[::1] labels,
-    Py_ssize_t own,
-    double outer,
-    double inner,
-    const double[::1] weights,
-    double[::1] sums,
-    int32_t[::1] seen,
-    double[::1] gains,
-) noexcept nogil:
-    """Add the gains of documents with tokens of both groups."""
-    cdef Pairs pairs
-    cdef double unused, none = log_gamma(inner, &unused)
-    cdef Py_ssize_t row, at, n_seen, i
-    cdef int32_t group
-    pairs.n = 0
-    for row in range(docs.shape[0]):
-        n_seen = 0
-        for at in range(indptr[docs[row]], indptr[docs[row] + 1]):
-            group = labels[topics[at]]
-            if group == own or weights[group] == 0.0:
-                continue
-            if sums[group] == 0.0:
-                seen[n_seen] = group
-                n_seen += 1
-            sums[group] += counts[at]
-        for i in range(n_seen):
-            group = seen[i]
-            pairs.one[pairs.n] = tokens[row]
-            pairs.other[pairs.n] = sums[group]
-            pairs.base[pairs.n] = outer * (weights[own] + weights[group])
-            pairs.group[pairs.n] = group
-            sums[group] = 0.0
-            pairs.n += 1
-            if pairs.n == CHUNK:
-                _flush(&pairs, inner, none, &gains[0])
-    _flush(&pairs, inner, none, &gains[0])
-
-
-cdef void _flush(
-    Pairs* pairs, double inner, double none, double* gains
-) noexcept nogil:
-    """Add the gains of queued pairs to those of their groups."""
-    _add_differences(
-        pairs.one, pairs.other, pairs.base, pairs.group, pairs.n, inner, none, gains
-    )
-    pairs.n = 0
-
-
-cdef void _add_differences "skbnp_add_differences"(
-    const double* one, const double* other, const double* base, const int32_t* group,
-    Py_ssize_t n, double inner, double none, double* gains,
-) noexcept nogil:
-    cdef double[CHUNK] difference
-    cdef Py_ssize_t i
-    joint_differences(n, one, other, base, inner, none, difference)
-    for i in range(n):
-        gains[group[i]] += difference[i]
+        for group in range(n_groups):
+            gains[group] = -INFINITY
+            if group != own and weights[group] > 0.0:
+                b = weights[own] + weights[group]
+                gains[group] = offsets[own] + offsets[group] + interpolate(
+                    nodes.shape[0], &nodes[0], &factors[0], &tables[own, 0],
+                    &tables[group, 0], log(b if b < 1.0 else 1.0),
+                )
+        for row in range(docs.shape[0]):
+            n_seen = 0
+            for at in range(indptr[docs[row]], indptr[docs[row] + 1]):
+                group = labels[topics[at]]
+                if group == own or weights[group] == 0.0:
+                    continue
+                if sums[group] == 0.0:
+                    seen[n_seen] = group
+                    n_seen += 1
+                sums[group] += counts[at]
+            for i in range(n_seen):
+                group = seen[i]
+                one[n], other[n], of[n] = tokens[row], sums[group], group
+                base[n] = outer * (weights[own] + weights[group])
+                sums[group] = 0.0
+                n += 1
+                if n == CHUNK:
+                    add_differences(n, one, other, base, of, inner, none, &gains[0])
+                    n = 0
+        add_differences(n, one, other, base, of, inner, none, &gains[0])

@@ -187,7 +187,10 @@ def move_rows(
     cdef Sphere sphere = read_sphere(expansion)
     cdef Rows rows
     cdef Nodes nodes
-    cdef Py_ssize_t n_moved = 0
+    cdef double b = strength, size, product, best, total, square
+    cdef Py_ssize_t at, i, row, n_moved = 0
+    cdef int32_t one, other, first, end
+    cdef bint is_last
     if queue.shape[0] == 0 or members.shape[0] == 0 or words.shape[0] == 0:
         return 0
     rows.indptr, rows.words, rows.values = &indptr[0], &words[0], &values[0]
@@ -197,79 +200,59 @@ def move_rows(
     nodes.source, nodes.pull, nodes.n_filled = &source[0], pull, n_filled
     nodes.free = free
     with bit_generator.lock, nogil:
-        n_moved = _move_rows(
-            &rows, &nodes, &sphere, queue.shape[0], &queue[0], &log_slices[0],
-            &place[0], &group[0], &members[0], &first_members[0], &log_weights[0],
-            &is_drawn[0], &keeper[0], &kept[0], &scores[0], rng,
-        )
-    return n_moved
-
-
-cdef Py_ssize_t _move_rows(
-    const Rows* rows, Nodes* nodes, const Sphere* sphere,
-    Py_ssize_t n_rows, const int32_t* queue, const double* log_slices, int32_t* place,
-    const int32_t* group, const int32_t* members, const int32_t* first_members,
-    const double* log_weights, const uint8_t* is_drawn,
-    const int32_t* keeper, int32_t* kept, double* scores, bitgen_t* rng,
-) noexcept nogil:
-    cdef double b = rows.strength
-    cdef double size, product, best, total, square
-    cdef Py_ssize_t at, i, row, n_moved = 0
-    cdef int32_t one, other, first, end
-    cdef bint is_last
-    for at in range(n_rows):
-        row = queue[at]
-        one = place[row]
-        first, end = first_members[group[one]], first_members[group[one] + 1]
-        # The last row of a set goes to nodes of this set alone.
-        is_last = keeper[one] >= 0 and kept[keeper[one]] == 1
-        size = square_of(rows, row)
-        best = -INFINITY
-        for i in range(end - first):
-            other = members[first + i]
-            if other != one and (
-                log_weights[other] <= log_slices[row]
-                or (is_last and keeper[other] != keeper[one])
-            ):
-                scores[i] = -INFINITY
-                continue
-            product = product_of(rows, row, nodes, other)
-            if is_drawn[other]:
-                scores[i] = b * product
-            elif other == one:
-                square = nodes.squares[one] - 2.0 * b * product + b * b * size
-                scores[i] = log_constant(sphere, max(square, 0.0))
-                scores[i] -= nodes.own[one]
-            else:
-                square = nodes.squares[other] + 2.0 * b * product + b * b * size
-                scores[i] = nodes.own[other] - log_constant(sphere, square)
-            best = max(best, scores[i])
-        total = 0.0
-        for i in range(end - first):
-            scores[i] = exp(scores[i] - best)
-            total += scores[i]
-        total *= uniform(rng)
-        other = one
-        for i in range(end - first):
-            if scores[i] > 0.0:
+        for at in range(queue.shape[0]):
+            row = queue[at]
+            one = place[row]
+            first, end = first_members[group[one]], first_members[group[one] + 1]
+            # The last row of a set goes to nodes of this set alone.
+            is_last = keeper[one] >= 0 and kept[keeper[one]] == 1
+            size = square_of(&rows, row)
+            best = -INFINITY
+            for i in range(end - first):
                 other = members[first + i]
-                total -= scores[i]
-                if total < 0.0:
-                    break
-        if other == one:
-            continue
-        n_moved += 1
-        if not is_drawn[one]:
-            product = product_of(rows, row, nodes, one)
-            put(rows, row, -1.0, product, size, one, nodes, sphere)
-        if not is_drawn[other]:
-            product = product_of(rows, row, nodes, other)
-            put(rows, row, 1.0, product, size, other, nodes, sphere)
-        place[row] = other
-        if keeper[one] >= 0:
-            kept[keeper[one]] -= 1
-        if keeper[other] >= 0:
-            kept[keeper[other]] += 1
+                if other != one and (
+                    log_weights[other] <= log_slices[row]
+                    or (is_last and keeper[other] != keeper[one])
+                ):
+                    scores[i] = -INFINITY
+                    continue
+                product = product_of(&rows, row, &nodes, other)
+                if is_drawn[other]:
+                    scores[i] = b * product
+                elif other == one:
+                    square = nodes.squares[one] - 2.0 * b * product + b * b * size
+                    scores[i] = log_constant(&sphere, max(square, 0.0))
+                    scores[i] -= nodes.own[one]
+                else:
+                    square = nodes.squares[other] + 2.0 * b * product + b * b * size
+                    scores[i] = nodes.own[other] - log_constant(&sphere, square)
+                best = max(best, scores[i])
+            total = 0.0
+            for i in range(end - first):
+                scores[i] = exp(scores[i] - best)
+                total += scores[i]
+            total *= uniform(rng)
+            other = one
+            for i in range(end - first):
+                if scores[i] > 0.0:
+                    other = members[first + i]
+                    total -= scores[i]
+                    if total < 0.0:
+                        break
+            if other == one:
+                continue
+            n_moved += 1
+            if not is_drawn[one]:
+                product = product_of(&rows, row, &nodes, one)
+                put(&rows, row, -1.0, product, size, one, &nodes, &sphere)
+            if not is_drawn[other]:
+                product = product_of(&rows, row, &nodes, other)
+                put(&rows, row, 1.0, product, size, other, &nodes, &sphere)
+            place[row] = other
+            if keeper[one] >= 0:
+                kept[keeper[one]] -= 1
+            if keeper[other] >= 0:
+                kept[keeper[other]] += 1
     return n_moved
 
 
@@ -296,7 +279,10 @@ def allocate(
     cdef Rows rows
     cdef Nodes nodes
     cdef int32_t[2] itself = [0, 1]
-    cdef double found = 0.0
+    cdef double b = strength, size, total = 0.0, log_odds, loss
+    cdef double[2] products
+    cdef double[2] scores
+    cdef Py_ssize_t at, row, k
     if queue.shape[0] == 0:
         return 0.0
     rows.indptr, rows.words, rows.values = &indptr[0], &words[0], &values[0]
@@ -305,40 +291,24 @@ def allocate(
     nodes.squares, nodes.own = &squares[0], &own[0]
     nodes.source, nodes.n_filled = &itself[0], 2
     with bit_generator.lock, nogil:
-        found = _allocate(
-            &rows, &nodes, &sphere, queue.shape[0], &queue[0], &side[0], is_forced,
-            &counts[0], rng,
-        )
-    return found
-
-
-cdef double _allocate(
-    const Rows* rows, Nodes* nodes, const Sphere* sphere, Py_ssize_t n_rows,
-    const int32_t* queue, int8_t* side, bint is_forced, double* counts, bitgen_t* rng,
-) noexcept nogil:
-    cdef double b = rows.strength, size, total = 0.0
-    cdef double[2] products
-    cdef double[2] scores
-    cdef double log_odds, loss
-    cdef Py_ssize_t at, row, k
-    for at in range(n_rows):
-        row = queue[at]
-        size = square_of(rows, row)
-        for k in range(2):
-            products[k] = dot(rows, row, nodes.table + k * nodes.n_words)
-            scores[k] = log(counts[k]) + nodes.own[k] - log_constant(
-                sphere, nodes.squares[k] + 2.0 * b * products[k] + b * b * size
-            )
-        log_odds = scores[1] - scores[0]
-        if not is_forced:
-            # Of the second: 1 / (1 + exp(-log odds)).
-            if log_odds > 0.0:
-                side[at] = uniform(rng) * (1.0 + exp(-log_odds)) < 1.0
-            else:
-                side[at] = uniform(rng) * (1.0 + exp(log_odds)) < exp(log_odds)
-        loss = -log_odds if side[at] else log_odds  # log odds against what was done
-        total -= loss + log1p(exp(-loss)) if loss > 0.0 else log1p(exp(loss))
-        k = side[at]
-        put(rows, row, 1.0, products[k], size, k, nodes, sphere)
-        counts[k] += 1.0
+        for at in range(queue.shape[0]):
+            row = queue[at]
+            size = square_of(&rows, row)
+            for k in range(2):
+                products[k] = dot(&rows, row, nodes.table + k * nodes.n_words)
+                scores[k] = log(counts[k]) + nodes.own[k] - log_constant(
+                    &sphere, nodes.squares[k] + 2.0 * b * products[k] + b * b * size
+                )
+            log_odds = scores[1] - scores[0]
+            if not is_forced:
+                # Of the second: 1 / (1 + exp(-log odds)).
+                if log_odds > 0.0:
+                    side[at] = uniform(rng) * (1.0 + exp(-log_odds)) < 1.0
+                else:
+                    side[at] = uniform(rng) * (1.0 + exp(log_odds)) < exp(log_odds)
+            loss = -log_odds if side[at] else log_odds  # log odds against what was done
+            total -= loss + log1p(exp(-loss)) if loss > 0.0 else log1p(exp(loss))
+            k = side[at]
+            put(&rows, row, 1.0, products[k], size, k, &nodes, &sphere)
+            counts[k] += 1.0
     return total

@@ -10,34 +10,17 @@ from libc.stdint cimport int32_t, int64_t
 from numpy.random cimport bitgen_t
 
 from skbnp.kernels._interrupts cimport count_work
-from skbnp.kernels._math cimport log_gamma, log_rising
 from skbnp.kernels._rng cimport borrow, uniform
 from skbnp.kernels._vectors cimport dot
 
 cdef extern from "src/groups.h" nogil:
-    """
-    SKBNP_CLONES static void skbnp_add_growth(
-        const double *, Py_ssize_t, Py_ssize_t, Py_ssize_t, double, double, double *,
-        double *);
-    SKBNP_CLONES static double skbnp_sum_expected(
-        const double *, const double *, Py_ssize_t, double);
-    """
-    void grow_row(
-        Py_ssize_t n, const double* counts, double scale, double eta, double nothing,
-        double* growth, double* moment,
+    void add_growth(
+        const double* table, Py_ssize_t n_words, Py_ssize_t n_topics, Py_ssize_t stride,
+        double scale, double eta, double* growth, double* moment,
     )
-    void expected_growths(
-        Py_ssize_t n, const double* means, const double* variances, double eta,
-        double nothing, double* growths,
+    double sum_expected(
+        const double* means, const double* variances, Py_ssize_t n_words, double eta
     )
-    double where_some(
-        double mean, double variance, double* others, double* spread
-    )
-    double trigamma(double x)
-
-# Words at a time.
-cdef enum:
-    CHUNK = 64
 
 
 def add_rows(
@@ -128,7 +111,8 @@ def draw_tokens(
     log n_topics).
     """
     cdef Py_ssize_t n_topics = table.shape[1], n_docs = shares.shape[0]
-    cdef Py_ssize_t doc, at, done = 0
+    cdef Py_ssize_t doc, at, word, k, low, high, done = 0
+    cdef double total, limit
     cdef bitgen_t* rng = borrow(bit_generator)
     if not n_topics == shares.shape[1] == of_docs.shape[1] == of_words.shape[1]:
         raise ValueError("table, shares and sums disagree on the topics")
@@ -145,36 +129,23 @@ def draw_tokens(
     with bit_generator.lock, nogil:
         for doc in range(n_docs):
             for at in range(limits[doc], limits[doc + 1]):
-                _draw_tokens(
-                    &shares[doc, 0], &table[words[at], 0], n_topics, counts[at], rng,
-                    &ends[0], &of_docs[doc, 0], &of_words[words[at], 0],
-                )
+                word, total = words[at], 0.0
+                for k in range(n_topics):
+                    total += shares[doc, k] * table[word, k]
+                    ends[k] = total
+                for k in range(0 if total > 0.0 else n_topics):
+                    total = ends[k] = k + 1.0
+                for _ in range(counts[at]):
+                    limit, low, high = uniform(rng) * total, 0, n_topics - 1
+                    while low < high:
+                        k = (low + high) // 2
+                        if limit < ends[k]:
+                            high = k
+                        else:
+                            low = k + 1
+                    of_docs[doc, low] += 1.0
+                    of_words[word, low] += 1.0
                 count_work(n_topics, &done)
-
-
-cdef inline void _draw_tokens(
-    const double* shares, const double* topics, Py_ssize_t n_topics, int64_t n,
-    bitgen_t* rng, double* ends, double* of_doc, double* of_word,
-) noexcept nogil:
-    cdef double total = 0.0, limit
-    cdef Py_ssize_t k, low, high
-    for k in range(n_topics):
-        total += shares[k] * topics[k]
-        ends[k] = total
-    if not total > 0.0:
-        for k in range(n_topics):
-            total += 1.0
-            ends[k] = total
-    for _ in range(n):
-        limit, low, high = uniform(rng) * total, 0, n_topics - 1
-        while low < high:
-            k = (low + high) // 2
-            if limit < ends[k]:
-                high = k
-            else:
-                low = k + 1
-        of_doc[low] += 1.0
-        of_word[low] += 1.0
 
 
 def growth(
@@ -193,22 +164,10 @@ def growth(
         raise ValueError("table, growths and moments disagree on the topics")
     if n_topics and table.shape[0]:
         with nogil:
-            _add_growth(
+            add_growth(
                 &table[0, 0], table.shape[0], n_topics, table.shape[1], scale, eta,
                 &growths[0], &moments[0],
             )
-
-
-cdef void _add_growth "skbnp_add_growth"(
-    const double* table, Py_ssize_t n_words, Py_ssize_t n_topics, Py_ssize_t stride,
-    double scale, double eta, double* growths, double* moments,
-) noexcept nogil:
-    cdef double unused, nothing = log_gamma(eta, &unused)
-    cdef Py_ssize_t word
-    for word in range(n_words):
-        grow_row(
-            n_topics, table + word * stride, scale, eta, nothing, growths, moments
-        )
 
 
 def expected_growth(
@@ -237,33 +196,6 @@ def expected_growth(
     if n_rows and n_words:
         with nogil:
             for row in range(n_rows):
-                totals[row] = _sum_expected(
+                totals[row] = sum_expected(
                     &means[row, 0], &variances[row, 0], n_words, eta[row]
                 )
-
-
-cdef double _sum_expected "skbnp_sum_expected"(
-    const double* means, const double* variances, Py_ssize_t n_words, double eta
-) noexcept nogil:
-    cdef double unused, nothing = log_gamma(eta, &unused), total = 0.0
-    cdef double[CHUNK] mean, variance, growths
-    cdef Py_ssize_t word, i, n = 0
-    for word in range(n_words):
-        mean[n], variance[n] = means[word], variances[word]
-        n += not mean[n] <= 1e-30  # what is not a number is not lost
-        if n == CHUNK or word == n_words - 1:
-            if eta < 1e3:
-                expected_growths(n, mean, variance, eta, nothing, growths)
-            else:  # the difference would be of rounding
-                for i in range(n):
-                    growths[i] = _risen(mean[i], variance[i], eta)
-            for i in range(n):
-                total += growths[i]
-            n = 0
-    return total
-
-
-cdef inline double _risen(double mean, double variance, double eta) noexcept nogil:
-    cdef double others, spread, some = where_some(mean, variance, &others, &spread)
-    cdef double bend = 0.5 * spread * trigamma(eta + others)
-    return some * (log_rising(eta, others) + bend)

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from reference import tree_directions as reference
 from skbnp.distributions import expansion
-from skbnp.kernels._tree_directions import integrate_out, prior_products, products
+from skbnp.kernels._tree_directions import integrate_out, prior_products
 from skbnp.trees import Tree
 
 #: A leaf, a chain, nodes with and without rows below one that is old, and one alone.
@@ -29,16 +29,6 @@ def drawn(seed, dimension, epoch):
     past = np.full(n, -1)
     past[old] = np.arange(len(old))
     return rng, directions, row, previous, past, dict(zip(old, previous, strict=True))
-
-
-@pytest.mark.parametrize("dimension", [2, 3, 40])
-def test_products_are_those_of_an_array(dimension, seed):
-    rng, directions, row, *_ = drawn(seed, dimension, "first")
-    vectors = rng.standard_normal((4, dimension))
-    result = np.full((4, len(directions)), np.nan)
-    products(row[:6], directions, vectors, result)
-    np.testing.assert_allclose(result[:, row[:6]], vectors @ directions[row[:6]].T)
-    assert np.isnan(np.delete(result, row[:6], axis=1)).all()
 
 
 @pytest.mark.parametrize("epoch", PASTS)

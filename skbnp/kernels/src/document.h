@@ -213,4 +213,39 @@ SKBNP_INLINE void digamma_row(ptrdiff_t n_topics, const double *restrict counts,
     }
 }
 
+/* Weights of words relative to the largest of each, by `mean_row` or `digamma_row`; those
+   of means may be asked for. */
+SKBNP_CLONES
+static void weigh_words(const double *held, ptrdiff_t held_stride, double scale,
+                        const ptrdiff_t *words, ptrdiff_t n_words, const double *norm,
+                        ptrdiff_t n_topics, double eta, int mean, float smallest,
+                        double *work, float *table, ptrdiff_t stride, double *tops)
+{
+    float *x = (float *)work, *exponent = x + stride;
+    float *shift = exponent + stride; /* of the exponents, by topic */
+    double *inverse = work + stride, heaviest = -HUGE_VAL;
+    for (ptrdiff_t k = 0; k < n_topics; k++)
+        heaviest = norm[k] > heaviest ? norm[k] : heaviest;
+    for (ptrdiff_t k = 0; k < n_topics; k++) {
+        if (mean)
+            inverse[k] = heaviest / norm[k];
+        else
+            shift[k] = (float)(norm[k] - heaviest);
+    }
+    for (ptrdiff_t i = 0; i < n_words; i++) {
+        const double *counts = held + words[i] * held_stride;
+        float *row = table + i * stride;
+        if (mean) {
+            double largest =
+                mean_row(n_topics, counts, scale, eta, inverse, smallest, work, row);
+            if (tops)
+                tops[i] = largest;
+        } else {
+            digamma_row(n_topics, counts, scale, eta, shift, smallest, x, exponent, row);
+        }
+        for (ptrdiff_t k = n_topics; k < stride; k++)
+            row[k] = 0.0f;
+    }
+}
+
 #endif

@@ -21,24 +21,30 @@ SKBNP_INLINE double rising(double base, double n, double some, double nothing)
     return some * (log_gamma(base + n / some, &digamma) - nothing);
 }
 
-/* sum_i some_i [lnG(base + mean_i) - lnG(base)]. */
-SKBNP_INLINE double sum_rising(ptrdiff_t n, const double *mean, const double *some,
-                               double base)
+/* Adds sum_i some_i [lnG(base + mean_i) - lnG(base)] for each base. */
+SKBNP_CLONES
+static void add_rising(ptrdiff_t n, const double *mean, const double *some,
+                       ptrdiff_t n_bases, const double *bases, double *sums)
 {
-    double unused, nothing = log_gamma(base, &unused), total = 0.0;
-    SKBNP_PRAGMA(omp simd reduction(+ : total))
-    for (ptrdiff_t i = 0; i < n; i++) {
-        double digamma;
-        total += some[i] * (log_gamma(base + mean[i], &digamma) - nothing);
+    for (ptrdiff_t j = 0; j < n_bases; j++) {
+        double unused, nothing = log_gamma(bases[j], &unused), total = 0.0;
+        SKBNP_PRAGMA(omp simd reduction(+ : total))
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double digamma;
+            total += some[i] * (log_gamma(bases[j] + mean[i], &digamma) - nothing);
+        }
+        sums[j] += total;
     }
-    return total;
 }
 
-/* d(base) - d(inner), d(x) = r(x, s + t) - r(x, s) - r(x, t); `none` is lnG(inner). */
-SKBNP_INLINE void joint_differences(ptrdiff_t n, const double *one, const double *other,
-                                    const double *base, double inner, double none,
-                                    double *difference)
+/* Adds d(base) - d(inner) to gains of groups, of at most 64 pairs, with d(x) =
+   r(x, s + t) - r(x, s) - r(x, t); `none` is lnG(inner). */
+SKBNP_CLONES
+static void add_differences(ptrdiff_t n, const double *one, const double *other,
+                            const double *base, const int32_t *group, double inner,
+                            double none, double *gains)
 {
+    double difference[64];
     SKBNP_PRAGMA(omp simd)
     for (ptrdiff_t i = 0; i < n; i++) {
         double s = one[i], t = other[i], u = s + t, digamma;
@@ -50,10 +56,13 @@ SKBNP_INLINE void joint_differences(ptrdiff_t n, const double *one, const double
         inside -= rising(inner, s, p, none) + rising(inner, t, q, none);
         difference[i] = outside - inside;
     }
+    for (ptrdiff_t i = 0; i < n; i++)
+        gains[group[i]] += difference[i];
 }
 
 /* The polynomial that has the values f + g at the nodes, by its barycentric form. */
-SKBNP_INLINE double interpolate(ptrdiff_t n, const double *node, const double *factor,
+SKBNP_CLONES
+static double interpolate(ptrdiff_t n, const double *node, const double *factor,
                                 const double *f, const double *g, double x)
 {
     double total = 0.0, norm = 0.0;
@@ -71,16 +80,21 @@ SKBNP_INLINE double interpolate(ptrdiff_t n, const double *node, const double *f
 /* Growths g(s) = lnG(eta + s) - lnG(eta) of counts, in whole vectors. `nothing` is
    lnG(eta). */
 
-/* Adds g(S_k) to growth, S_k psi(eta + S_k) to moment. */
-SKBNP_INLINE void grow_row(ptrdiff_t n, const double *restrict counts, double scale,
-                           double eta, double nothing, double *restrict growth,
-                           double *restrict moment)
+/* Adds g(S_k) to growth, S_k psi(eta + S_k) to moment, over words. */
+SKBNP_CLONES
+static void add_growth(const double *table, ptrdiff_t n_words, ptrdiff_t n_topics,
+                       ptrdiff_t stride, double scale, double eta,
+                       double *restrict growth, double *restrict moment)
 {
-    SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t k = 0; k < n; k++) {
-        double count = scale * counts[k], digamma;
-        growth[k] += log_gamma(eta + count, &digamma) - nothing;
-        moment[k] += count * digamma;
+    double unused, nothing = log_gamma(eta, &unused);
+    for (ptrdiff_t word = 0; word < n_words; word++) {
+        const double *restrict counts = table + word * stride;
+        SKBNP_PRAGMA(omp simd)
+        for (ptrdiff_t k = 0; k < n_topics; k++) {
+            double count = scale * counts[k], digamma;
+            growth[k] += log_gamma(eta + count, &digamma) - nothing;
+            moment[k] += count * digamma;
+        }
     }
 }
 
@@ -106,19 +120,40 @@ SKBNP_INLINE double where_some(double mean, double variance, double *others,
     return some;
 }
 
-/* E g(n) for such numbers n, to second order where they are not zero. */
-SKBNP_INLINE void expected_growths(ptrdiff_t n, const double *mean,
-                                   const double *variance, double eta, double nothing,
-                                   double *growth)
+/* Sum of E g(n) for such numbers n, to second order where they are not zero. Where eta is
+   large the difference of log gammas would be of rounding. */
+SKBNP_CLONES
+static double sum_expected(const double *means, const double *variances,
+                           ptrdiff_t n_words, double eta)
 {
-    SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t i = 0; i < n; i++) {
-        double digamma, others, spread;
-        double some = where_some(mean[i], variance[i], &others, &spread);
-        double rise = log_gamma(eta + others, &digamma) - nothing;
-        double bend = 0.5 * spread * trigamma(eta + others);
-        growth[i] = some * (rise + bend);
+    enum { CHUNK = 64 };
+    double unused, nothing = log_gamma(eta, &unused), total = 0.0;
+    double mean[CHUNK], variance[CHUNK], growth[CHUNK];
+    ptrdiff_t n = 0;
+    for (ptrdiff_t word = 0; word < n_words; word++) {
+        mean[n] = means[word];
+        variance[n] = variances[word];
+        n += !(mean[n] <= 1e-30); /* what is not a number is not lost */
+        if (n < CHUNK && word < n_words - 1)
+            continue;
+        SKBNP_PRAGMA(omp simd)
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double digamma, others, spread;
+            double some = where_some(mean[i], variance[i], &others, &spread);
+            double rise = log_gamma(eta + others, &digamma) - nothing;
+            growth[i] = some * (rise + 0.5 * spread * trigamma(eta + others));
+        }
+        for (ptrdiff_t i = 0; i < (eta < 1e3 ? 0 : n); i++) {
+            double others, spread;
+            double some = where_some(mean[i], variance[i], &others, &spread);
+            double rise = log_rising(eta, others);
+            growth[i] = some * (rise + 0.5 * spread * trigamma(eta + others));
+        }
+        for (ptrdiff_t i = 0; i < n; i++)
+            total += growth[i];
+        n = 0;
     }
+    return total;
 }
 
 #endif

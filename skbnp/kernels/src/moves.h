@@ -16,20 +16,23 @@ SKBNP_INLINE double log_mixed(double repeated, double fresh, double q)
     return fast_log(p < 1e-300 ? 1e-300 : p);
 }
 
-/* theta_k phi_k of the topics. */
-SKBNP_INLINE void share_out(ptrdiff_t n, const double *theta, const double *topics,
-                            double *shares)
+/* theta_k phi_k of the topics; their sum, with that of all others. */
+SKBNP_CLONES static double share_out(ptrdiff_t n, const double *theta,
+                                     const double *topics, double *shares, double rest)
 {
     SKBNP_PRAGMA(omp simd)
     for (ptrdiff_t k = 0; k < n; k++)
         shares[k] = theta[k] * topics[k];
+    for (ptrdiff_t k = 0; k < n; k++)
+        rest += shares[k];
+    return rest;
 }
 
 /* Without topic k, whose proportion goes to all others and in part to the corpus. */
-SKBNP_INLINE void add_ends(ptrdiff_t n, const double *theta, const double *shares,
-                           double mixed, double repeated, double fresh,
-                           double elsewhere, double corpus, double count, double *ends,
-                           double *tokens)
+SKBNP_CLONES
+static void add_ends(ptrdiff_t n, const double *theta, const double *shares,
+                     double mixed, double repeated, double fresh, double elsewhere,
+                     double corpus, double count, double *ends, double *tokens)
 {
     double now = log_mixed(repeated, fresh, mixed);
     SKBNP_PRAGMA(omp simd)
@@ -42,12 +45,12 @@ SKBNP_INLINE void add_ends(ptrdiff_t n, const double *theta, const double *share
 }
 
 /* With pairs of topics as one, whose proportions add up. */
-SKBNP_INLINE void add_merges(ptrdiff_t n, const int64_t *one, const int64_t *other,
-                             const double *of_one, const double *of_other,
-                             const double *less, const double *theta,
-                             const double *topics, const double *shares, double mixed,
-                             double repeated, double fresh, double count,
-                             double *merges)
+SKBNP_CLONES
+static void add_merges(ptrdiff_t n, const int64_t *one, const int64_t *other,
+                       const double *of_one, const double *of_other, const double *less,
+                       const double *theta, const double *topics, const double *shares,
+                       double mixed, double repeated, double fresh, double count,
+                       double *merges)
 {
     double now = log_mixed(repeated, fresh, mixed);
     SKBNP_PRAGMA(omp simd)

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "clones.h"
+#define VECTOR_FUNCTION SKBNP_INLINE
+#include "vectors.h"
 
 /* Words at a time. */
 #define WORDS 16
@@ -96,22 +97,6 @@ SKBNP_INLINE void share_out(ptrdiff_t n_used, ptrdiff_t wide, const double *coun
         }
         tokens[a] += total;
     }
-}
-
-SKBNP_INLINE double weigh_word(ptrdiff_t n, const double *e, const double *phi)
-{
-    double total = 0.0;
-    SKBNP_PRAGMA(omp simd reduction(+ : total))
-    for (ptrdiff_t u = 0; u < n; u++)
-        total += e[u] * phi[u];
-    return total;
-}
-
-SKBNP_INLINE void add_scaled(ptrdiff_t n, double scale, const double *phi, double *sum)
-{
-    SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t u = 0; u < n; u++)
-        sum[u] += scale * phi[u];
 }
 
 #endif

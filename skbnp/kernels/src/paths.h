@@ -5,7 +5,9 @@
 
 #include <stddef.h>
 
+#define VECTOR_FUNCTION SKBNP_INLINE
 #include "special.h"
+#include "vectors.h"
 
 /* Word weights, relative to the best of a path, and level weights are not smaller: their
    products stay normal, and a word weight at the clamp never counts. */
@@ -40,37 +42,12 @@ SKBNP_INLINE double least_of(ptrdiff_t wide, const double *row)
     return least;
 }
 
-SKBNP_INLINE void scale_row(ptrdiff_t wide, double w, const double *row,
-                            double *restrict to)
-{
-    SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t u = 0; u < wide; u++)
-        to[u] = w * row[u];
-}
-
-SKBNP_INLINE void add_row(ptrdiff_t wide, double w, const double *row,
-                          double *restrict to)
-{
-    SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t u = 0; u < wide; u++)
-        to[u] += w * row[u];
-}
-
 /* counts / s; in place. */
 SKBNP_INLINE void divide_row(ptrdiff_t wide, const double *counts, double *restrict s)
 {
     SKBNP_PRAGMA(omp simd)
     for (ptrdiff_t u = 0; u < wide; u++)
         s[u] = counts[u] / s[u];
-}
-
-SKBNP_INLINE double dot(ptrdiff_t wide, const double *a, const double *b)
-{
-    double total = 0.0;
-    SKBNP_PRAGMA(omp simd reduction(+ : total))
-    for (ptrdiff_t u = 0; u < wide; u++)
-        total += a[u] * b[u];
-    return total;
 }
 
 /* sum_u x_u log s_u. */

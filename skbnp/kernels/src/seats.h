@@ -148,22 +148,31 @@ SKBNP_INLINE void exp_below(ptrdiff_t n, double top, double *x)
         x[t] = fast_exp(x[t] - top);
 }
 
-/* psi(eta + S_k) - norm_k, or log(eta + S_k) - norm_k for the mean, minus the largest. */
-SKBNP_INLINE void log_row(ptrdiff_t n_topics, const double *restrict counts, double scale,
-                          const double *norm, double eta, int mean, double *work,
-                          float *restrict row)
+/* psi(eta + S_k) - norm_k, or log(eta + S_k) - norm_k for the mean, minus the largest,
+   of some words; columns behind the topics are zero. */
+SKBNP_CLONES
+static void log_rows(const double *held, ptrdiff_t held_stride, const ptrdiff_t *words,
+                     ptrdiff_t n_words, double scale, const double *norm,
+                     ptrdiff_t n_topics, double eta, int mean, double *work,
+                     float *table, ptrdiff_t stride)
 {
-    double top = -HUGE_VAL;
-    SKBNP_PRAGMA(omp simd reduction(max : top))
-    for (ptrdiff_t k = 0; k < n_topics; k++) {
-        double x = eta + scale * counts[k];
-        work[k] = fast_log(mean ? x : x + 8.0) - norm[k];
-        work[k] += mean ? 0.0 : digamma_exponent(x < 1e30 ? x : 1e30);
-        top = work[k] > top ? work[k] : top;
+    for (ptrdiff_t i = 0; i < n_words; i++) {
+        const double *restrict counts = held + words[i] * held_stride;
+        float *restrict row = table + i * stride;
+        double top = -HUGE_VAL;
+        SKBNP_PRAGMA(omp simd reduction(max : top))
+        for (ptrdiff_t k = 0; k < n_topics; k++) {
+            double x = eta + scale * counts[k];
+            work[k] = fast_log(mean ? x : x + 8.0) - norm[k];
+            work[k] += mean ? 0.0 : digamma_exponent(x < 1e30 ? x : 1e30);
+            top = work[k] > top ? work[k] : top;
+        }
+        SKBNP_PRAGMA(omp simd)
+        for (ptrdiff_t k = 0; k < n_topics; k++)
+            row[k] = (float)(work[k] - top);
+        for (ptrdiff_t k = n_topics; k < stride; k++)
+            row[k] = 0.0f;
     }
-    SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t k = 0; k < n_topics; k++)
-        row[k] = (float)(work[k] - top);
 }
 
 #endif

@@ -21,11 +21,16 @@ SKBNP_INLINE void fetch_word(const float *part)
     SKBNP_PREFETCH(part + TILE / 2);
 }
 
-/* dot_k = sum_w x_w tile_wk; odd and even words apart, each in order. What the next row,
-   which begins behind this one, reads of the tile is fetched meanwhile. */
-SKBNP_INLINE void dot_tile(ptrdiff_t n, ptrdiff_t n_next, const int32_t *words,
-                           const float *values, const float *tile, float *dot)
+/* score_k = prior_k + strength sum_w x_w tile_wk, odd and even words apart, each in order;
+   the largest. What the next row, which begins behind this one, reads of the tile is
+   fetched meanwhile. */
+SKBNP_CLONES
+static double score_row(ptrdiff_t n, ptrdiff_t n_next, const int32_t *words,
+                        const float *values, const float *tile, const double *prior,
+                        double strength, double *score)
 {
+    double most = -HUGE_VAL;
+    float dot[TILE];
     const int32_t *next = words + n;
     Lanes even[TILE_LANES], odd[TILE_LANES];
     ptrdiff_t i = 0;
@@ -52,13 +57,6 @@ SKBNP_INLINE void dot_tile(ptrdiff_t n, ptrdiff_t n_next, const int32_t *words,
     }
     for (int j = 0; j < TILE_LANES; j++)
         lanes_store(dot + j * LANES, lanes_add(even[j], odd[j]));
-}
-
-/* score_k = prior_k + strength dot_k; the largest. */
-SKBNP_INLINE double score_dots(const float *dot, const double *prior, double strength,
-                               double *score)
-{
-    double most = -HUGE_VAL;
     SKBNP_PRAGMA(omp simd reduction(max : most))
     for (int k = 0; k < TILE; k++) {
         score[k] = prior[k] + strength * (double)dot[k];

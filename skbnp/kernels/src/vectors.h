@@ -7,8 +7,13 @@
 
 #include "clones.h"
 
+/* Functions of their own, unless what includes this compiles them inside of its own. */
+#ifndef VECTOR_FUNCTION
+#define VECTOR_FUNCTION SKBNP_CLONES static
+#endif
+
 /* x'y. */
-SKBNP_CLONES static double dot(ptrdiff_t n, const double *x, const double *y)
+VECTOR_FUNCTION double dot(ptrdiff_t n, const double *x, const double *y)
 {
     double sum = 0.0;
     SKBNP_PRAGMA(omp simd reduction(+ : sum))
@@ -18,7 +23,7 @@ SKBNP_CLONES static double dot(ptrdiff_t n, const double *x, const double *y)
 }
 
 /* x'x, y'y and x'y in one pass. */
-SKBNP_CLONES static void products_of_two(
+VECTOR_FUNCTION void products_of_two(
     ptrdiff_t n, const double *x, const double *y, double *found)
 {
     double xx = 0.0, yy = 0.0, xy = 0.0;
@@ -34,7 +39,7 @@ SKBNP_CLONES static void products_of_two(
 }
 
 /* x'x, y'y, x'y, z'x and z'y in one pass. */
-SKBNP_CLONES static void products_of_three(
+VECTOR_FUNCTION void products_of_three(
     ptrdiff_t n, const double *x, const double *y, const double *z, double *found)
 {
     double xx = 0.0, yy = 0.0, xy = 0.0, zx = 0.0, zy = 0.0;
@@ -54,7 +59,7 @@ SKBNP_CLONES static void products_of_three(
 }
 
 /* y += a x. */
-SKBNP_CLONES static void add_scaled(ptrdiff_t n, double a, const double *x, double *y)
+VECTOR_FUNCTION void add_scaled(ptrdiff_t n, double a, const double *x, double *y)
 {
     SKBNP_PRAGMA(omp simd)
     for (ptrdiff_t i = 0; i < n; i++)
@@ -62,7 +67,7 @@ SKBNP_CLONES static void add_scaled(ptrdiff_t n, double a, const double *x, doub
 }
 
 /* y = a x. */
-SKBNP_CLONES static void put_scaled(ptrdiff_t n, double a, const double *x, double *y)
+VECTOR_FUNCTION void put_scaled(ptrdiff_t n, double a, const double *x, double *y)
 {
     SKBNP_PRAGMA(omp simd)
     for (ptrdiff_t i = 0; i < n; i++)
@@ -70,7 +75,7 @@ SKBNP_CLONES static void put_scaled(ptrdiff_t n, double a, const double *x, doub
 }
 
 /* z = a x + b y. */
-SKBNP_CLONES static void put_both(
+VECTOR_FUNCTION void put_both(
     ptrdiff_t n, double a, const double *x, double b, const double *y, double *z)
 {
     SKBNP_PRAGMA(omp simd)
@@ -79,7 +84,7 @@ SKBNP_CLONES static void put_both(
 }
 
 /* z += a x + b y. */
-SKBNP_CLONES static void add_both(
+VECTOR_FUNCTION void add_both(
     ptrdiff_t n, double a, const double *x, double b, const double *y, double *z)
 {
     SKBNP_PRAGMA(omp simd)
