@@ -45,6 +45,7 @@ def sequential(*args, **settings):
 # -- what it finds ---------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_documents_of_a_planted_tree_end_with_their_like(corpus):
     crp = GibbsNestedCRP(max_iter=200, random_state=0, **PRIORS).fit(corpus.data)
     assert adjusted_rand_score(corpus.target, crp.apply(corpus.data)) > 0.6

@@ -265,6 +265,7 @@ def test_labels_that_cannot_be_used_are_refused():
 # Kinds of documents without labels ----------------------------------------------------
 
 
+@pytest.mark.long
 def test_kinds_are_those_of_planted_documents():
     X, names, *_ = planted(length=25, concentration=200.0)
     hdp = HDP(random_state=0).fit(X, groups=4)

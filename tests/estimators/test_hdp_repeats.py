@@ -43,6 +43,7 @@ def draw_bursty(n_docs, n_topics, n_words, length, concentration, seed):
     return X
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", daily(1, [0, 1]))
 def test_planted_topics_are_found_where_documents_repeat_words(seed):
     X = draw_bursty(300, 6, 120, 80, 20.0, seed)

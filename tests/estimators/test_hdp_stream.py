@@ -59,6 +59,7 @@ def test_planted_topics_are_found():
     assert abs(hdp.n_components_ - 15) <= 2
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("all_splits")
 def test_one_topic_is_found_where_there_is_one():
     rng = np.random.default_rng(0)
@@ -84,6 +85,7 @@ def test_topics_of_late_documents_are_born():
     assert n_found(hdp, made.topic_word_distr[late]) == 3 > before
 
 
+@pytest.mark.long
 def test_documents_that_come_again_are_kept_once(bars):
     hdp, X = HDP(5, random_state=0), bars.data[:600]
     for _ in range(3):
@@ -250,6 +252,7 @@ def test_singles_after_a_fit_or_large_calls_leave_topics(bars):
         assert hdp.score(X[1500:]) > before - 0.03
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("all_splits")
 @pytest.mark.parametrize("size", daily(1, [15, 40]))
 def test_a_stream_of_few_documents_gets_more_topics_as_they_come(size, monkeypatch):
