@@ -103,12 +103,11 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         Past epochs whose rows count for the sticks (h), 1 or more. A node that had no
         rows in them ends.
     split_merge : bool, default=True
-        Whether nodes are split, merged, and put under other parents, and nodes without
-        rows begin and end between others, by proposals that are accepted or not.
-        Without, only single rows change the tree.
+        Whether nodes are split, merged, and put under other parents, by proposals that
+        are accepted or not. Without, only single rows change the tree.
     n_split_merge : int, default=5
         Proposals in each sweep to split a node or to merge two, and as many of another
-        parent; that a node without rows begins or ends is proposed once.
+        parent.
     sparse_output : bool, default=False
         Whether `transform` returns a sparse array: a row has at most eight entries.
     max_iter : int, default=200

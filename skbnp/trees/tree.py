@@ -403,26 +403,6 @@ class Tree:
         ids[segment], depth[segment] = self.ids[order], self.depth[order] + steps
         return self._edited(ids, depth)
 
-    def subdivide(self, node: int) -> "Tree":
-        """Put a new node in the place of another, which becomes its child."""
-        place = self._position(node)
-        depth = self.depth.copy()
-        depth[place : self._end(place)] += 1
-        return self._edited(
-            np.insert(self.ids, place, self.next_id),
-            np.insert(depth, place, self.depth[place]),
-            self.next_id + 1,
-        )
-
-    def suppress(self, node: int) -> "Tree":
-        """Remove a node that has one child, which takes its place."""
-        place = self._position(node)
-        if (self.parent[1:] == place).sum() != 1:
-            raise ValueError(f"Node {node} has not one child alone.")
-        depth = self.depth.copy()
-        depth[place : self._end(place)] -= 1
-        return self._edited(np.delete(self.ids, place), np.delete(depth, place))
-
     def reattach(self, node: int, parent: int) -> "Tree | None":
         """Move a node below another one of its parent's level, or return None.
 

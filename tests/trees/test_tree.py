@@ -184,26 +184,6 @@ def test_nodes_exchange_names_and_siblings_have_the_order_of_a_list():
     assert SMALL.sorted_as(order.ids) == order != SMALL
 
 
-def test_an_edge_is_subdivided_and_the_node_suppressed():
-    tree = SMALL.subdivide(1)
-    check_invariants(tree)
-    new = SMALL.next_id
-    assert tree.ids.tolist() == [0, new, 1, *SMALL.ids[2:]]
-    assert (tree.parent_of(new), tree.parent_of(1)) == (0, new)
-    assert tree.children_of(1).tolist() == SMALL.children_of(1).tolist()
-    above = SMALL.subdivide(0)
-    check_invariants(above)
-    assert above.ids.tolist() == [new, *SMALL.ids]
-    for longer in (tree, above):
-        back = longer.suppress(new)
-        assert back.ids.tolist() == SMALL.ids.tolist()
-        assert back.depth.tolist() == SMALL.depth.tolist()
-        assert back.next_id == new + 1
-    for node in (0, 5):  # two children, and none
-        with pytest.raises(ValueError, match="one child"):
-            SMALL.suppress(node)
-
-
 @pytest.mark.parametrize(
     ("edit", "message"),
     [

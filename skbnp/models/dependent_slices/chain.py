@@ -36,11 +36,7 @@ from skbnp.models.dependent_slices.model import (
     draw_log_weights,
     log_joint_of,
 )
-from skbnp.models.dependent_slices.moves import (
-    attach_some,
-    propose_intermediate,
-    propose_split_or_merge,
-)
+from skbnp.models.dependent_slices.moves import attach_some, propose_split_or_merge
 from skbnp.models.dependent_trees import updates
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import NodeTable, update_local
@@ -644,16 +640,13 @@ class SliceChain(Chain[TreeChainState]):
         return partial(stream, self.seed_entropy, Purpose.SWEEP, *place)
 
     def _change_tree(self) -> None:
-        """Propose splits, merges, intermediate nodes and other parents."""
+        """Propose splits, merges and other parents."""
         state, rng = self.sampler_state, self._streams(len(PARITIES))()
         if state.directions.n_unseen:
-            n_draws = 3 * self.settings.n_proposals + 1
-            directions = state.directions.with_axes_for(n_draws)
+            directions = state.directions.with_axes_for(3 * self.settings.n_proposals)
             state = replace(state, directions=directions)
         for _ in range(self.settings.n_proposals):
             state = propose_split_or_merge(state, rng)
-        if self.settings.n_proposals:
-            state = propose_intermediate(state, rng)
         self.sampler_state = attach_some(state, self.settings.n_proposals, rng)
         self._products = np.zeros((len(self.sampler_state.tree), 4))
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from math import comb
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from skbnp.models.dependent_slices.model import (
     Rows,
     SlicedTree,
     log_joint_of,
-    log_prior,
 )
 from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.trees import Tree
@@ -90,7 +88,6 @@ def sweep(state, rng):
     if state.directions.n_unseen:
         state = replace(state, directions=state.directions.with_axes_for(4))
     state = moves.propose_split_or_merge(state, rng)
-    state = moves.propose_intermediate(state, rng)
     return moves.attach_some(state, 1, rng)
 
 
@@ -327,126 +324,6 @@ def test_attachments_have_the_frequencies_alone(n_proposals):
         return moves.attach_some(state, n_proposals, rng)
 
     check_proposals(state, propose, states, 800)
-
-
-def flat_normalisers(squares, dimension):
-    return np.zeros(np.shape(squares))
-
-
-class Choices:
-    """Makes choices that are given, or draws them; adds up their log probabilities."""
-
-    def __init__(self, rng, given=()):
-        self.generator, self._given, self.log_probability = rng, list(given), 0.0
-
-    def choice(self, values, size=None, replace=True, p=None):
-        if self._given:
-            result = self._given.pop(0)
-        else:
-            result = self.generator.choice(values, size, replace=replace, p=p)
-        if p is None:
-            n_ways = comb(len(values), 1 if size is None else size)
-            self.log_probability -= np.log(n_ways)
-        else:
-            self.log_probability += np.log(p[values.tolist().index(result)])
-        return result
-
-
-def with_some_gone(state, rng):
-    """Let some rows be no longer at hand, and stay where they are."""
-    goes, n = rng.random(len(state.rows)) < 0.4, len(state.tree)
-    rows, left = np.flatnonzero(goes), np.flatnonzero(~goes)
-    return replace(
-        state,
-        rows=rows_of(state.rows.X[left].toarray()),
-        place=state.place[left],
-        gone=np.bincount(state.place[rows], minlength=n).astype(float),
-        gone_sums=rows_of(state.rows.X[rows].toarray()).sums(state.place[rows], n),
-    )
-
-
-def log_density_of(state):
-    """Log density of all nodes of rows and of all directions."""
-    given = state.masses, state.history, state.is_old, state.priors
-    total = log_prior(state.tree, *given)
-    for at in range(len(state.tree)):
-        natural = state.prior_natural(at)
-        total += log_normaliser(np.linalg.norm(natural), state.dimension)
-        total += natural @ state.directions[at]
-    return float(total)
-
-
-def check_ratios(monkeypatch, epoch):
-    """Raise unless begins and ends are accepted as densities and probabilities say.
-
-    Each way back is the only one of its kind; the direction has the density from which
-    it is drawn.
-    """
-    log_ratios, drawn = [], []
-
-    def accept(log_ratio, choices):
-        log_ratios.append(log_ratio)
-        return True
-
-    def draw(natural, choices):
-        drawn.append((natural, draw_natural(natural, choices.generator)))
-        return drawn[-1][1]
-
-    monkeypatch.setattr(moves, "_accept", accept)
-    monkeypatch.setattr(moves, "draw_natural", draw)
-    seen = set()
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        state = draw_state(rng, epoch, n_rows=1 + seed % 6).tree
-        state = with_some_gone(state, rng) if seed % 2 else state
-        for kind in ("parent", "child") * 4:
-            there = Choices(rng)
-            drawn.clear()
-            before = log_density_of(state), state_of(state), state.tree
-            new = moves.propose_begin(state, kind, there)
-            if not drawn:
-                continue
-            ((natural, theta),) = drawn
-            at = int(new.tree.positions(state.tree.next_id))
-            below = np.flatnonzero(new.tree.parent == at)
-            np.testing.assert_array_equal(new.directions[at], theta)
-            wanted = new.pull * new.directions[below].sum(axis=0)
-            wanted += new.pull * new.directions[new.tree.parent[at]] if at else 0.0
-            np.testing.assert_allclose(natural, wanted)
-            through = new.tree.count(new.masses)
-            assert (through[1:][~new.is_old[1:]] > 0.0).all()
-            log_density = log_normaliser(np.linalg.norm(natural), new.dimension)
-            change = log_density_of(new) - before[0] - log_density - natural @ theta
-            way_back = [at]
-            if kind == "child":  # which has taken the place of the head
-                above = new.tree.parent_of(state.tree.next_id)
-                was = [state.tree.parent_of(n) for n in new.tree.ids[below].tolist()]
-                way_back.append(int(below[was.index(above)]))
-            back = Choices(rng, way_back)
-            old = moves.propose_end(new, kind, back)
-            assert state_of(old) == before[1]
-            log_ratio = change + back.log_probability - there.log_probability
-            np.testing.assert_allclose(log_ratios[-2:], [log_ratio, -log_ratio])
-            seen.add((kind, at == 0, len(below) > 1))
-            state = new
-    # The root goes below alone, or with others; old ones stay.
-    assert {("parent", False, False), ("child", False, True)} <= seen
-    assert (("child", True, False) in seen) == (epoch == "first")
-
-
-@pytest.mark.parametrize("epoch", MOST_NODES)
-def test_intermediate_nodes_are_accepted_as_densities_say(epoch, monkeypatch):
-    check_ratios(monkeypatch, epoch)
-
-
-@pytest.mark.parametrize(
-    ("where", "name", "wrong"),
-    [(moves, "log_normaliser_gain", flat_normalisers)],
-)
-def test_wrong_ratios_of_intermediate_nodes_are_seen(where, name, wrong, monkeypatch):
-    monkeypatch.setattr(where, name, wrong)
-    with pytest.raises(AssertionError):
-        check_ratios(monkeypatch, "first")
 
 
 # -- directions whose children have a past ---------------------------------------------
