@@ -74,6 +74,13 @@ def test_every_import_is_a_declared_dependency():
         assert not lost, f"{path} imports {lost}, which pyproject.toml lacks"
 
 
+def test_examples_of_the_site_have_what_they_import():
+    extra = NEEDED | names(PROJECT["optional-dependencies"]["docs"])
+    for path in (ROOT / "examples").rglob("plot_*.py"):
+        imports = {name for name, _ in outside(path.read_text(encoding="utf-8"))}
+        assert imports <= extra, f"{path} imports {imports - extra}"
+
+
 def test_citation_has_the_version_and_a_date():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {skbnp.__version__}\n" in citation
