@@ -18,7 +18,7 @@ seen, unseen = bars.data[:200], bars.data[200:]
 
 def fit(n_jobs):
     """Fit by so many threads."""
-    hdp = HDP(max_iter=10, split_merge=False, random_state=0, n_jobs=n_jobs)
+    hdp = HDP(30, max_iter=10, split_merge=False, random_state=0, n_jobs=n_jobs)
     return hdp.fit(seen)
 
 
