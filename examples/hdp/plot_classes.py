@@ -14,7 +14,6 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from skbnp import HDP
 from skbnp.datasets import load_docstrings
@@ -39,21 +38,29 @@ train, test, train_labels, test_labels = given
 # are the measure. All topics that help to predict (``min_gain=0``) tell classes apart
 # better than the few that are read.
 words = {"stop_words": "english", "min_df": 5, "max_df": 0.3}
-root = FunctionTransformer(np.sqrt, feature_names_out="one-to-one")
-few, many = HDP(random_state=0), HDP(min_gain=0, random_state=0)
-counts, weights = CountVectorizer(**words), TfidfVectorizer(sublinear_tf=True, **words)
-svd = TruncatedSVD(40, random_state=0)
+few = make_pipeline(CountVectorizer(**words), HDP(random_state=0))
+many = make_pipeline(CountVectorizer(**words), HDP(min_gain=0, random_state=0))
+weights = TfidfVectorizer(sublinear_tf=True, **words)
+svd = make_pipeline(weights, TruncatedSVD(40, random_state=0))
+
+
+def columns_of(model):
+    """Fit a model of texts; return the columns of those to learn from and of others."""
+    return model.fit_transform(train), model.transform(test)
+
+
+shares = columns_of(few)
 columns = {
-    "topics to read": [counts, few],
-    "topics to read, square roots": [counts, few, root],
-    "all topics, square roots": [counts, many, root],
-    "40 components of SVD": [weights, svd],
-    "words": [weights],
+    "topics to read": shares,
+    "topics to read, square roots": [np.sqrt(part) for part in shares],
+    "all topics, square roots": [np.sqrt(part) for part in columns_of(many)],
+    "40 components of SVD": columns_of(svd),
+    "words": columns_of(weights),
 }
 accuracy = {}
-for name, steps in columns.items():
-    classifier = make_pipeline(*steps, LogisticRegression(C=10, max_iter=1000))
-    accuracy[name] = classifier.fit(train, train_labels).score(test, test_labels)
+for name, (seen, unseen) in columns.items():
+    classifier = LogisticRegression(C=10, max_iter=1000).fit(seen, train_labels)
+    accuracy[name] = classifier.score(unseen, test_labels)
 figure, ax = plt.subplots(figsize=(7, 2.5), layout="constrained")
 bars = ax.barh(list(accuracy), list(accuracy.values()), height=0.6)
 ax.bar_label(bars, fmt="%.2f", padding=3)
@@ -64,10 +71,9 @@ plt.show()
 
 # %%
 # Why a document is in a class: the topics with the largest coefficients.
-readable = make_pipeline(*columns["topics to read, square roots"])
 model = LogisticRegression(C=10, max_iter=1000)
-model.fit(readable.fit_transform(train), train_labels)
-terms = top_terms(readable[:-1], n=4, relevance=0.6)
+model.fit(np.sqrt(shares[0]), train_labels)
+terms = top_terms(few, n=4, relevance=0.6)
 for label in ("scipy.linalg", "scipy.signal", "sklearn.metrics"):
     row = model.coef_[model.classes_.tolist().index(label)]
     best = np.argsort(-row)[:2]
