@@ -2,6 +2,7 @@
 
 import re
 import sys
+import warnings
 import zlib
 from pathlib import Path
 
@@ -116,6 +117,8 @@ intersphinx_mapping = {
 
 # -- gallery ---------------------------------------------------------------------------
 matplotlib.use("Agg")
+# Pages show what fits warn of, without the paths of the machine that made them.
+warnings.formatwarning = lambda message, kind, *place: f"{kind.__name__}: {message}\n"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",

@@ -34,7 +34,7 @@ display = TopicSharesDisplay.from_estimator(model, texts, packages)
 # The other way round, topics on the axis and groups as colours. These are differences
 # from the first package; its share is subtracted in each draw.
 shares = topic_shares(model, texts, packages)
-TopicSharesDisplay(shares=shares.differences()).plot()
+display = TopicSharesDisplay(shares=shares.differences()).plot()
 
 # %%
 # A table to paste, in Markdown; ``shares.to_frame()`` has the numbers.
@@ -43,19 +43,19 @@ print(shares.differences().to_text(n_components=5))
 # %%
 # Does the share grow with the length of a docstring, the package being equal? Several
 # covariates are a frame, whose texts become an indicator of each value but the first.
-# Coefficients of a fractional logit are log odds ratios: these are of packages, and of
-# a docstring ten times as long. With formulaic installed, columns are combined by
-# ``formula="package * log_length"``.
+# Coefficients are differences of shares: these are of packages, and of a docstring ten
+# times as long. (``link="logit"`` has log odds ratios instead, where no package lacks a
+# topic.) With formulaic installed, ``formula="package * log_length"`` combines columns.
 lengths = np.asarray(model[:-1].transform(texts).sum(axis=1)).ravel()
 covariates = pd.DataFrame(
     {"package": packages, "log10 length": np.log10(np.maximum(lengths, 1.0))}
 )
-effects = topic_shares(model, texts, covariates, link="logit")
-TopicSharesDisplay(shares=effects).plot(n_components=8)
+effects = topic_shares(model, texts, covariates)
+display = TopicSharesDisplay(shares=effects).plot(n_components=8)
 
 # %%
 # Docstrings of one module are written by few people. If modules, not docstrings, count
 # as drawn, standard errors are larger by these factors.
-clustered = topic_shares(model, texts, covariates, link="logit", clusters=subpackages)
+clustered = topic_shares(model, texts, covariates, clusters=subpackages)
 growth = pd.DataFrame(clustered.std / effects.std, index=effects.groups)
 print(growth.median(axis=1).round(1).to_string())
