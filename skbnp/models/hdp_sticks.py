@@ -458,7 +458,7 @@ class TableStep:
                 posterior.global_stats.topic_words,
                 given.batch.words,
                 given.visit.weighting,
-                run=executor.map_all if executor.shares_memory else map,
+                run=executor.map_here,
             ),
             log_beta=state.log_weights,
             concentration=state.doc_concentration,

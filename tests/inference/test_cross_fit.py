@@ -1,5 +1,6 @@
 """Numbers of topics of few documents, judged by all of them."""
 
+import threading
 import warnings
 
 import numpy as np
@@ -16,6 +17,7 @@ from skbnp import HDP
 from skbnp.callbacks import Checkpoint
 from skbnp.estimators import SplitMerge
 from skbnp.estimators._cautions import warn_if_unsure
+from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inspection import summary
 from skbnp.models.hdp.cross_fit import (
@@ -312,6 +314,29 @@ def test_documents_without_words_for_others_do_not_judge(n_shared):
 def test_few_documents_need_a_gain_of_two_errors(mean, n_docs, is_sure):
     """Of many, .03 nats and one standard error suffice."""
     assert _is_sure(Gain(mean, 0.05), n_docs) == is_sure
+
+
+@pytest.mark.parametrize("length", [20.0, 300.0])
+def test_splits_that_run_side_by_side_have_the_bits_of_one_after_another(length):
+    """Of few tokens fixed numbers are compared, of more the trials of splits."""
+    X = topic_counts(60, 40, n_topics=4, length=length)
+    assert has_few_judges(X)
+    assert has_few_tokens(X) == (length == 20.0)
+    threads = set()
+    one, two = HDP(12, random_state=0, n_jobs=1), HDP(12, random_state=0, n_jobs=2)
+    one.fit(X)
+    with pytest.MonkeyPatch.context() as patch:
+        one_pass = Learner.one_pass
+
+        def noted(learner, monitor):
+            threads.add(threading.get_ident())
+            return one_pass(learner, monitor)
+
+        patch.setattr(Learner, "one_pass", noted)
+        two.fit(X)
+    assert len(threads) == 2
+    assert_array_equal(one.components_, two.components_)
+    assert one.n_components_range_ == two.n_components_range_
 
 
 @pytest.mark.long

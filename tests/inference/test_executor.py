@@ -4,7 +4,6 @@ import signal
 import sys
 import threading
 import time
-from concurrent.futures import _base, thread
 from functools import partial
 
 import numpy as np
@@ -57,12 +56,12 @@ def test_one_job_runs_in_the_calling_thread():
     assert name is threading.current_thread()
 
 
-def test_the_calling_thread_works_while_it_waits():
-    """The other thread is held up by the first item until all others are done."""
-    gate, where = threading.Event(), []
+def test_a_thread_works_while_the_other_one_waits():
+    """One thread waits in the first item until all others are done."""
+    gate, where = threading.Event(), dict[int, int]()
 
     def work(item):
-        where.append(threading.current_thread() is threading.main_thread())
+        where[item] = threading.get_ident()
         if item == 0:
             assert gate.wait(timeout=10)
         elif item == 3:
@@ -70,7 +69,7 @@ def test_the_calling_thread_works_while_it_waits():
 
     with Executor(2) as executor:
         list(executor.map(work, range(4)))
-    assert where[1:].count(True) == 3
+    assert where[1] == where[2] == where[3] != where[0]
 
 
 # Outstanding items --------------------------------------------------------------------
@@ -118,21 +117,57 @@ def test_exception_arrives_at_its_place_in_the_order(n_jobs):
             next(results)
 
 
-def test_items_that_wait_are_cancelled_after_an_exception():
-    """Item 0 raises; the two workers then hold items 1 and 2; item 3 waits."""
+def test_items_that_wait_do_not_begin_after_an_exception():
+    """Item 0 raises while the other thread is in item 1."""
     gate, started = threading.Event(), []
 
     def work(item):
         started.append(item)
         if item == 0:
+            assert gate.wait(timeout=10)
             raise OddError
-        gate.wait(timeout=10)
+        gate.set()
+        time.sleep(0.05)
+
+    with Executor(2) as executor, pytest.raises(OddError):
+        list(executor.map(work, range(20)))
+    assert set(started) == {0, 1}
+
+
+def test_a_task_may_run_tasks():
+    """These run in its thread, one after another."""
+    where = []
+
+    def work(task):
+        inner = lambda: where.append((task, threading.get_ident()))  # noqa: E731
+        executor.run([inner] * 3)
 
     with Executor(2) as executor:
-        with pytest.raises(OddError):
-            list(executor.map(work, range(20)))
+        executor.run([partial(work, task) for task in range(5)])
+    assert sorted(task for task, _ in where) == sorted(3 * list(range(5)))
+    assert len(set(where)) == 5
+
+
+def test_a_queue_after_an_interrupt_has_its_own_end():
+    """The other thread is still at work when the next queue is given to it."""
+    gate, done = threading.Event(), []
+
+    def work(task):
+        if threading.current_thread() is threading.main_thread():
+            assert gate.wait(timeout=10)
+            raise KeyboardInterrupt
         gate.set()
-    assert set(started) <= {0, 1, 2}
+        time.sleep(0.1)
+
+    def slow(task):
+        time.sleep(0.05)
+        done.append(task)
+
+    with Executor(2) as executor:
+        with pytest.raises(KeyboardInterrupt):
+            executor.run([partial(work, task) for task in range(2)])
+        executor.run([partial(slow, task) for task in range(6)])
+        assert sorted(done) == list(range(6))
 
 
 # Tasks --------------------------------------------------------------------------------
@@ -202,8 +237,8 @@ def test_none_is_what_joblib_was_told():
 # Interrupts ---------------------------------------------------------------------------
 
 
-#: Of the executor and of the library's threads and futures.
-FILES = {module.__file__ for module in (threading, _base, thread, executors)}
+#: Of the executor and of the library's threads.
+FILES = {module.__file__ for module in (threading, executors)}
 
 
 class AtLine:
@@ -260,33 +295,25 @@ def infer_until_interrupted(item, begun, ended):
         ended.append(item)
 
 
-def test_work_of_threads_ends_after_an_interrupt():
-    """The work takes minutes; the other thread is in the middle of it."""
+RUNS_MANY = {
+    "map": lambda executor, work: list(executor.map(work, range(4))),
+    "run": lambda executor, work: executor.run([partial(work, i) for i in range(9)]),
+}
+
+
+@pytest.mark.parametrize("method", RUNS_MANY)
+def test_work_of_threads_ends_after_an_interrupt(method):
+    """The one item takes minutes; the calling thread is interrupted in another."""
     begun, ended = threading.Event(), []
 
     def work(item):
-        if item == 1:
+        if threading.current_thread() is threading.main_thread():
             assert begun.wait(timeout=10)
             raise KeyboardInterrupt
         infer_until_interrupted(item, begun, ended)
 
     with pytest.raises(KeyboardInterrupt), Executor(2) as executor:
-        list(executor.map(work, range(2)))
-    assert ended == [0]
-
-
-def test_tasks_of_threads_end_after_an_interrupt():
-    """The one task takes minutes; the calling thread is interrupted in another."""
-    begun, ended = threading.Event(), []
-
-    def work(task):
-        if threading.current_thread() is threading.main_thread():
-            assert begun.wait(timeout=10)
-            raise KeyboardInterrupt
-        infer_until_interrupted(task, begun, ended)
-
-    with pytest.raises(KeyboardInterrupt), Executor(2) as executor:
-        executor.run([partial(work, task) for task in range(9)])
+        RUNS_MANY[method](executor, work)
     assert len(ended) == 1
 
 

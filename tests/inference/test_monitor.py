@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from checks.corpora import topic_counts
 from checks.estimators import criterion, each_family
 from checks.long import daily
 from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP
@@ -141,6 +142,21 @@ def test_message_tells_topics_and_bound(family, hide_logging, capsys):
     hdp = fit(4, variational_family=family)
     value = getattr(hdp, f"{criterion(hdp)}_")
     assert f"3 topics, {value:.5f} nats per token" in capsys.readouterr().out
+
+
+def test_a_pass_of_a_trial_is_shown_as_that(hide_logging, capsys):
+    """The model stays as it is, time does not."""
+    hide_logging()
+    HDP(5, random_state=0, verbose=1, max_iter=30).fit(topic_counts(600, 60))
+    passes = [
+        line for line in capsys.readouterr().out.split("\n") if "] pass " in line
+    ]
+    seconds = [float(line.split()[-2]) for line in passes]
+    assert seconds == sorted(seconds)
+    are_beside = ["of a trial beside 5 topics" in line for line in passes]
+    assert 0 < sum(are_beside) < len(passes)
+    shown = [line.split(",")[1] for line in passes if "nats per token" in line]
+    assert len(set(shown)) == len(shown)
 
 
 # Long work ----------------------------------------------------------------------------

@@ -17,9 +17,10 @@ in a document that is held out than in a new one. So each split selects its colu
 likewise: it leaves out the words that a smaller share of its documents has.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -200,8 +201,7 @@ class CrossFittedTrials:
     def _fixed(self, n_topics: int) -> Candidate:
         """Learn `n_topics` topics in each split, and score its held-out documents."""
         trials = self._begin(n_topics)
-        for one in trials:
-            learn_fixed(one)
+        learn_fixed(trials)
         self._choose_priors(trials)
         return Candidate(n_topics, trials, self._choose_repeats(trials))
 
@@ -230,7 +230,7 @@ class CrossFittedTrials:
         A grid of topic priors is searched from the last best value, downwards first.
         """
         posteriors = [result_of(one) for one in trials]
-        executor = trials[0].model.learner.local_step.executor
+        executor = executor_of(trials)
         few = [one.held_out.sample() for one in trials]
         values, states = dict[int, float](), dict[int, list[HDPState]]()
 
@@ -270,7 +270,7 @@ class CrossFittedTrials:
 
         Returns the log probability of each of these.
         """
-        executor = trials[0].model.learner.local_step.executor
+        executor = executor_of(trials)
         held_out = [one.held_out for one in trials]
         posteriors = [result_of(one) for one in trials]
         if trials[0].learns_burstiness:
@@ -379,9 +379,9 @@ class CrossFittedTrials:
         Of other numbers than a split has tried, its log probabilities are interpolated.
         """
         trials = self._begin(self.posterior.state.n_components)
+        monitor.remind("trials beside each of the splits")
+        executor_of(trials).run([partial(run_to_end, one.search()) for one in trials])
         for one in trials:
-            monitor.remind("trials beside each of the splits")
-            run_to_end(one.search())
             if not one.path:  # the passes have ended before the first reduction
                 one.path[result_of(one).state.n_components] = _held_out_logs(one)
         largest = [max((gain for _, gain in one.gains), default=0.0) for one in trials]
@@ -408,7 +408,7 @@ class CrossFittedTrials:
         if result_of(trials[0]).state.burstiness is not None:
             for one in trials:
                 result_of(one).set_state(by_tables=True)
-                learn_fixed(one, N_TABLE_PASSES)
+            learn_fixed(trials, N_TABLE_PASSES)
             self._choose_priors(trials)
             self._choose_repeats(trials)
 
@@ -422,13 +422,15 @@ class CrossFittedTrials:
         first, number = chosen.trials[place], chosen.number
         found = result_of(first).state
         learned = {name: getattr(found, name) for name in LEARNED_PRIORS}
-        fits = list[HeldOutTrials]()
-        for start in range(N_STARTS if number > 1 else 1):
-            fits.append(self._begin_one(self.posterior, place, number, start))
-            learn_fixed(fits[-1])
-            result_of(fits[-1]).set_state(**learned, by_tables=found.by_tables)
-            if found.by_tables:
-                learn_fixed(fits[-1], N_TABLE_PASSES)
+        fits = [
+            self._begin_one(self.posterior, place, number, start)
+            for start in range(N_STARTS if number > 1 else 1)
+        ]
+        learn_fixed(fits)
+        for one in fits:
+            result_of(one).set_state(**learned, by_tables=found.by_tables)
+        if found.by_tables:
+            learn_fixed(fits, N_TABLE_PASSES)
         return max([*fits, first], key=lambda one: _held_out_logs(one).sum())
 
 
@@ -444,8 +446,7 @@ def number_below(chosen: int, tried: list[int]) -> int | None:
 
 def _held_out_logs(trials: HeldOutTrials) -> Array:
     """Log probability of each held-out document, by the present state."""
-    executor = trials.model.learner.local_step.executor
-    prediction = trials.held_out.predict(result_of(trials), executor)
+    prediction = trials.held_out.predict(result_of(trials), trials.model.executor)
     return trials.held_out.log_probability(prediction)
 
 
@@ -462,12 +463,22 @@ def at_number(path: dict[int, Array], number: int) -> Array:
     return (1.0 - share) * path[sizes[low]] + share * path[sizes[high]]
 
 
-def learn_fixed(trials: HeldOutTrials, n_passes: int = N_PASSES) -> None:
-    """Make passes of a fixed number of topics."""
-    beside = discarding()
-    for _ in range(n_passes):
-        trials.model.learner.one_pass(beside)
-    result_of(trials).global_stats.topic_words.trim()
+def learn_fixed(trials: Sequence[HeldOutTrials], n_passes: int = N_PASSES) -> None:
+    """Make passes of fixed numbers of topics, splits side by side."""
+
+    def learn(one: HeldOutTrials) -> None:
+        """Make the passes of one split."""
+        beside = discarding()
+        for _ in range(n_passes):
+            one.model.learner.one_pass(beside)
+        result_of(one).global_stats.topic_words.trim()
+
+    executor_of(trials).run([partial(learn, one) for one in trials])
+
+
+def executor_of(trials: Sequence[HeldOutTrials]) -> Executor:
+    """Return the executor that trials have in common."""
+    return trials[0].model.executor
 
 
 def result_of(trials: HeldOutTrials) -> HDPPosterior:
@@ -498,9 +509,14 @@ def _log_probability(
     held_out: list[HeldOut], posteriors: list[HDPPosterior], executor: Executor
 ) -> Array:
     """Log probability of each document that a split holds out, nats, (n_docs,)."""
+
+    def logs(pair: tuple[HeldOut, HDPPosterior]) -> Array:
+        """Log probability of each document of a split."""
+        one, posterior = pair
+        return one.log_probability(one.predict(posterior, executor))
+
     pairs = zip(held_out, posteriors, strict=True)
-    logs = [one.log_probability(one.predict(p, executor)) for one, p in pairs]
-    return np.concatenate(logs)
+    return np.concatenate(executor.map_here(logs, pairs))
 
 
 def _is_sure(gain: Gain, n_docs: int) -> bool:

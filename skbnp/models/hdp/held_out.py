@@ -422,7 +422,7 @@ def choose_prediction(
     bounds = np.log([1e-6, HIGHEST_CONCENTRATION])
     for _ in range(N_ROUNDS):
         before = [p.state.for_prediction.doc_concentration for _, p in pairs]
-        losses = [_loss(held_out, posterior, executor) for held_out, posterior in pairs]
+        losses = executor.map_here(lambda pair: _loss(*pair, executor), pairs)
 
         def total(log: float, losses: list = losses) -> float:
             return sum(loss(np.exp(log), 0.0) for loss in losses)

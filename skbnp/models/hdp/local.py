@@ -108,7 +108,7 @@ class DocumentStep:
                 posterior.global_stats.topic_words,
                 given.batch.words,
                 given.visit.weighting,
-                run=executor.map_all if executor.shares_memory else map,
+                run=executor.map_here,
             ),
             prior=state.doc_prior,
             share=model.initial_shares(state),
@@ -357,9 +357,8 @@ def mean_weights(
     topic_words, tops = posterior.global_stats.topic_words, np.empty(len(batch.words))
     eta = max(posterior.state.topic_word_prior, SMALLEST_PRIOR)
     norm = word_norm(topic_words, eta, Weighting.MEAN)
-    run = executor.map_all if executor.shares_memory else map
     table = topic_words.weights(
-        batch.words, norm, eta, Weighting.MEAN, run=run, tops=tops
+        batch.words, norm, eta, Weighting.MEAN, run=executor.map_here, tops=tops
     )
     return table, tops, norm, eta
 
