@@ -50,7 +50,12 @@ from skbnp.models.hdp.cross_fit import (
     hold_out_each,
 )
 from skbnp.models.hdp.emerging import Change, faded_topics, new_topics
-from skbnp.models.hdp.fold_in import Seated, fold_in_posterior, score_documents
+from skbnp.models.hdp.fold_in import (
+    FoldIn,
+    Seated,
+    fold_in_posterior,
+    score_documents,
+)
 from skbnp.models.hdp.groups import (
     Groups,
     LabelledDocuments,
@@ -658,8 +663,9 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         if groups is None or not groups.are_kept:
             return None
         with Executor(self.n_jobs) as executor:
-            priors = doc_priors(groups, posterior, factors, counts, executor)
-            return fold_in_posterior(posterior, counts, executor, priors), priors
+            documents = FoldIn.of(posterior, counts, executor)
+            priors = doc_priors(groups, posterior, factors, documents, executor)
+            return documents.infer(executor, priors), priors
 
     def _expected_uses(self, counts):
         in_groups, posterior = self._seat_in_groups(counts, None), self._posterior

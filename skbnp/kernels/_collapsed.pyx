@@ -114,7 +114,6 @@ LEAST = 1e-3
 
 cdef double SHARE_IN_USE = ACTIVE_SHARE
 cdef float SMALLEST_SHARE = LEAST, IDLE_SHARE = IDLE
-cdef Py_ssize_t START_ITER = N_START
 
 cdef enum:
     # Topics leave a document once one in so many has become idle.
@@ -126,6 +125,7 @@ cdef enum:
 # Topics during a visit, and when to stop.
 cdef struct Topics "skbnp_topics":
     Py_ssize_t n_topics, stride, max_iter
+    Py_ssize_t n_start          # iterations over all topics
     const float* weights        # (n_words, stride) b
     const double* exact         # (n_topics,) prior
     const double* share         # (n_topics,) of the start
@@ -228,7 +228,7 @@ cdef Py_ssize_t _choose_topics "skbnp_choose_topics"(
     cdef float* e = work
     cdef float* total = e + m.stride
     cdef Py_ssize_t k, most = 0
-    for _ in range(START_ITER):
+    for _ in range(m.n_start):
         weigh_mean(m.stride, m.prior, doc_topic, e)
         sum_words(d.n, d.words, d.counts, m.stride, m.weights, e, total)
         count_work(d.n * m.stride, m.done)
@@ -652,8 +652,8 @@ cdef class _Visits:
     def __cinit__(
         self, const int32_t[::1] indptr, const int32_t[::1] words,
         const double[::1] counts, const float[:, ::1] weights, const double[::1] prior,
-        const double[::1] share, double active, Py_ssize_t max_iter, double tol,
-        const float[:, ::1] grid, double discount, double concentration,
+        const double[::1] share, Py_ssize_t n_start, double active, Py_ssize_t max_iter,
+        double tol, const float[:, ::1] grid, double discount, double concentration,
     ):
         cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1], k, wide
         cdef Py_ssize_t n_tables = counts.shape[0] if grid is not None else 0
@@ -680,6 +680,7 @@ cdef class _Visits:
         self.space = np.ones(5 * stride + 4 * wide, dtype=np.float32)
         m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
         m.max_iter, m.tol, m.active, m.done = max_iter, tol, active, &self.done
+        m.n_start = n_start
         m.exact, m.share, m.prior = &prior[0], &share[0], &self.space[0]
         m.inverse = m.prior + stride
         for k in range(stride):
@@ -765,8 +766,8 @@ def infer_collapsed(
     cdef Py_ssize_t doc, i, k, begin, n, n_used, n_topics = prior.shape[0]
     cdef double logs = 0.0, found
     cdef _Visits v = _Visits(
-        indptr, words, counts, weights, prior, share, ACTIVE, max_iter, tol, grid,
-        discount, concentration,
+        indptr, words, counts, weights, prior, share, N_START, ACTIVE, max_iter, tol,
+        grid, discount, concentration,
     )
     cdef Topics* m = &v.m
     cdef Document* d = &v.d
@@ -825,6 +826,7 @@ def infer_zero_order(
     const double[::1] counts,       # IN    (nnz,) > 0
     const float[:, ::1] weights,    # IN    (n_words, stride), lanes filled; b >= 1e-20
     const double[:, ::1] prior,     # IN    (1 or n_docs, n_topics) > 0; a
+    Py_ssize_t n_start,             # IN    iterations over all topics
     double active,                  # IN    tokens of a topic in use
     Py_ssize_t max_iter,
     double tol,
@@ -849,8 +851,8 @@ def infer_zero_order(
     sum_k |change of N_k| < tol times the tokens of the document. Of every two
     iterations N is extrapolated by scheme S3 of [2], unless they are the last. The
     topics are those that have `active` expected tokens (or a share of 0.02, if that is
-    less) after three iterations with r_wk ~ (a_k + N_k) b_wk. Single precision; tokens
-    of a document sum to those that it has in double precision.
+    less) after `n_start` iterations with r_wk ~ (a_k + N_k) b_wk. Single precision;
+    tokens of a document sum to those that it has in double precision.
 
     Time O(iterations * nnz * topics in use + nnz * n_topics).
 
@@ -876,8 +878,8 @@ def infer_zero_order(
     cdef const double[::1] whole = sums
     cdef const double[:, ::1] share = np.asarray(prior) / sums[:, None]
     cdef _Visits v = _Visits(
-        indptr, words, counts, weights, prior[0], share[0], active, max_iter, tol, grid,
-        discount, concentration,
+        indptr, words, counts, weights, prior[0], share[0], n_start, active, max_iter,
+        tol, grid, discount, concentration,
     )
     cdef Topics* m = &v.m
     cdef Document* d = &v.d

@@ -121,7 +121,8 @@ def test_new_labels_have_the_weights_of_the_corpus():
     X, names, *_ = planted()
     hdp, mixed = fitted(), np.where(np.arange(N_DOCS) < 9, names, "elm")
     shares = hdp.transform(X, groups=mixed)
-    assert_array_equal(shares[9:], without().transform(X)[9:])
+    # But for the iterations that find the topics in use.
+    assert_allclose(shares[9:], without().transform(X)[9:], atol=0.01)
     assert_array_equal(shares[:9], hdp.transform(X, groups=names)[:9])
     assert np.abs(shares[:9] - without().transform(X)[:9]).max() > 0.01
     with pytest.warns(UserWarning, match="no label that fit had"):

@@ -268,7 +268,7 @@ def fixed_inputs(counts, phi, prior):
 
 def check_zero_order(counts, phi, prior, *, mixed=None, repeats=None, **options):
     """N, tables and p of documents that hang on no rounding error are the twin's."""
-    options = {"active": 0.1, "max_iter": 10, "tol": 1e-3} | options
+    options = {"n_start": 3, "active": 0.1, "max_iter": 10, "tol": 1e-3} | options
     twin, more = options | (mixed or {}), {}
     if repeats is not None:
         more = repeating(counts, *repeats)
@@ -293,11 +293,17 @@ def check_zero_order(counts, phi, prior, *, mixed=None, repeats=None, **options)
 
 
 @pytest.mark.parametrize("n_topics", [1, 2, 7, 8, 9, 70])
-@pytest.mark.parametrize("max_iter", [0, 1, 10, 100])
-def test_zero_order_equals_its_twin(max_iter, n_topics, seed):
+@pytest.mark.parametrize(("n_start", "max_iter"), [(2, 0), (3, 1), (1, 10), (3, 100)])
+def test_zero_order_equals_its_twin(n_start, max_iter, n_topics, seed):
     counts, phi, prior = fixed([seed, 17, n_topics], 12, 60, n_topics)
     counts[2] = 0
-    check_zero_order(counts, phi, prior, max_iter=max_iter)
+    check_zero_order(counts, phi, prior, n_start=n_start, max_iter=max_iter)
+
+
+def test_zero_order_begins_with_so_many_iterations(seed):
+    given = fixed([seed, 17], 12, 60, 9)
+    with pytest.raises(AssertionError, match="Not equal"):
+        check_zero_order(*given, n_start=1, max_iter=0, mixed={"n_start": 3})
 
 
 @pytest.mark.parametrize("discount", [None, 0.4])
@@ -308,7 +314,7 @@ def test_documents_with_priors_of_their_own_are_as_in_calls_of_their_own(
     counts[3] = 0
     counts[5] *= 10**12  # priors go with it in single precision
     priors = np.random.default_rng(seed).gamma(0.5, size=(12, 9)) + 0.01
-    options, more = {"active": 0.1, "max_iter": 10, "tol": 1e-3}, {}
+    options, more = {"n_start": 3, "active": 0.1, "max_iter": 10, "tol": 1e-3}, {}
     if discount is not None:
         options |= {"tops": phi.max(axis=1), **repeating(counts, discount, 20.0)}
         more = {"rest": priors.sum(axis=1) / 7.0}

@@ -45,7 +45,7 @@ CASES = {
     ),
     _collapsed.infer_zero_order: (
         DOCS
-        | {"weights": TABLE, "prior": np.ones((2, 3))}
+        | {"weights": TABLE, "prior": np.ones((2, 3)), "n_start": 3}
         | {"active": 0.1, "max_iter": 3, "tol": 0.01},
         ["weights", "prior"],
     ),

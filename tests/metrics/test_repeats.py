@@ -82,7 +82,7 @@ def test_probabilities_are_those_of_the_formula(discount, seed):
     repeats = reference.Repeats(discount, 12.0, rest)
     for doc, counts in enumerate(X.toarray()):
         tokens, margin, t, _ = reference.zero_order_step(
-            counts, word_topic, prior, 0.1, **SCORE, repeats=repeats
+            counts, word_topic, prior, 3, 0.1, **SCORE, repeats=repeats
         )
         if margin < 0.05:
             continue

@@ -109,6 +109,7 @@ def start(
     active: float,
     tol: float,
     n_tokens: float,
+    n_start: int = N_START,
 ) -> tuple[NDArray[np.bool_], Array, float]:
     """Topics in use, those of ``active`` tokens, first responsibilities and margin.
 
@@ -116,7 +117,7 @@ def start(
     """
     words, margin = np.flatnonzero(counts), np.inf
     tokens = counts.sum() * share
-    for _ in range(N_START):
+    for _ in range(n_start):
         before, tokens = tokens, np.zeros(len(prior))
         for w in words:
             resp = (prior + before) * phi[w]
@@ -167,6 +168,7 @@ def zero_order_step(
     counts: Array,
     phi: Array,
     prior: Array,
+    n_start: int,
     active: float,
     max_iter: int,
     tol: float,
@@ -187,7 +189,9 @@ def zero_order_step(
         return np.zeros(len(prior)), np.inf, t, base
     phi = np.maximum(phi, WORD_FLOOR * phi.max(axis=1, keepdims=True))
     active = min(active, ACTIVE_SHARE * n_tokens)
-    used, r, margin = start(t, phi, prior, prior / prior.sum(), active, tol, n_tokens)
+    used, r, margin = start(
+        t, phi, prior, prior / prior.sum(), active, tol, n_tokens, n_start
+    )
     tokens, total = t @ r, t.sum()
     first = tokens
     for n_made in range(max_iter):

@@ -123,29 +123,17 @@ def learn(
 
 
 def label_probabilities(
-    n: Array,
-    base: Array,
-    own: Array,
-    n_docs: Array,
-    concentration: float,
-    n_tangents: int,
-    moved: float = 0.01,
+    n: Array, base: Array, own: Array, n_docs: Array, concentration: float
 ) -> Array:
     """Probability of the group of a document with tokens n (K,).
 
-    `base` (K,) is that without a label, `own` that of each group, (G, K). Ends where no
-    probability changes by more than `moved`.
+    `base` (K,) is that without a label, `own` that of each group, (G, K).
     """
-    q = np.zeros(len(own))
-    for _ in range(n_tangents):
-        logs = np.log(1.0 + n_docs)
-        for g, k in itertools.product(range(len(own)), range(len(n))):
-            logs[g] += tables(concentration * base[k], n[k]) * np.log(own[g, k])
-        before, q = q, np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
-        if np.abs(q - before).max() <= moved:
-            break
-        base = q @ own
-    return q
+    logs = np.log(1.0 + n_docs)
+    for g, k in itertools.product(range(len(own)), range(len(n))):
+        at = concentration * n[k] / n.sum()
+        logs[g] += tables(at, n[k]) * np.log(own[g, k] / base[k])
+    return np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
 
 
 def log_probability(n: NDArray, base: Array, concentration: float) -> float:

@@ -36,7 +36,7 @@ def fold_in(
     possible = topic_word.any(axis=0)
     result = [
         hdp_collapsed.zero_order_step(
-            np.where(possible, counts, 0.0), topic_word.T, doc_prior, active, **stop
+            np.where(possible, counts, 0.0), topic_word.T, doc_prior, 3, active, **stop
         )[:2]
         for counts in X
     ]

@@ -26,7 +26,7 @@ from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import LocalStop
-from skbnp.kernels._collapsed import infer_zero_order
+from skbnp.kernels._collapsed import N_START, infer_zero_order
 from skbnp.models.hdp import local as collapsed
 from skbnp.models.hdp.burstiness import N_DOCS, Burstiness, evenly, learn_burstiness
 from skbnp.models.hdp.local import DocumentStep, expected_counts
@@ -35,8 +35,17 @@ from skbnp.utils.arrays import csr, rows_of
 from skbnp.utils.typing import Array, Ints
 from skbnp.utils.validation import SMALLEST_PRIOR
 
-#: Tokens of a topic in use: a few more topics than learning needs.
-ACTIVE = 0.1
+
+class Choice(NamedTuple):
+    """How the topics in use of a document are found."""
+
+    n_start: int  # iterations over all topics
+    active: float  # tokens of a topic in use
+
+
+#: A few more topics than learning needs; documents that have a prior of their own start
+#: near what they use, see `benchmarks/results/groups.md`.
+SHARED, OWN = Choice(N_START, 0.1), Choice(1, 0.1)
 #: When the iteration of a document ends: as in learning, but it is extrapolated here.
 SHORT_STOP = LocalStop(collapsed.MAX_ITER, collapsed.TOL)
 #: A fold-in by mean field ends at this mean change per token, or after so many steps.
@@ -108,6 +117,7 @@ def _infer(
     executor: Executor,
     stop: LocalStop,
     restaurant: tuple[Any, ...] = (),
+    choice: Choice | None = None,
 ) -> Seated:
     """Infer the topics of documents, and tables of words if there is a `restaurant`.
 
@@ -115,7 +125,9 @@ def _infer(
     (K,) or of each document (n_docs, K), and `restaurant` are the scale of the weights,
     `rest`, V, grid, d and c.
     """
-    infer = partial(_infer_block, weights, np.atleast_2d(prior), stop, restaurant)
+    choice = choice or (OWN if prior.ndim > 1 else SHARED)
+    given = weights, np.atleast_2d(prior), choice, stop, restaurant
+    infer = partial(_infer_block, *given)
     result = executor.map_all(infer, batch.blocks)
     tables, base = (
         np.concatenate([np.zeros(0), *(array for one in result for array in one[at])])
@@ -128,12 +140,13 @@ def _infer(
 def _infer_block(
     weights: NDArray[np.float32],
     prior: Array,
+    choice: Choice,
     stop: LocalStop,
     restaurant: tuple[Any, ...],
     block: Block,
 ) -> tuple[Any, ...]:
     counts = block.indptr, block.indices, block.counts
-    limits = ACTIVE, stop.max_iter, stop.tol
+    limits = *choice, stop.max_iter, stop.tol
     own = block.rows if len(prior) > 1 else slice(None)
     if restaurant:
         tops, rest, *words = restaurant
@@ -187,30 +200,52 @@ def fold_in_tables(
     return Seated(seated.doc_topic, tables, base)
 
 
-def fold_in_posterior(
-    posterior: Posterior,
-    X: sp.csr_array,
-    executor: Executor,
-    priors: Array | None = None,
-    stop: LocalStop = SHORT_STOP,
-) -> Seated:
-    """Infer the topics of documents under the mean topics of a posterior.
+class FoldIn(NamedTuple):
+    """Documents, with the mean topics of a posterior at their words."""
 
-    Counts are of tokens or, with burstiness, of tables: the first uses of words.
-    Documents may have `priors` of their own, (n_docs, K + 1).
-    """
-    state = posterior.state.for_prediction
-    prior, rest = state.doc_prior, state.doc_concentration * state.weights[-1]
-    if priors is not None:
-        prior, rest = np.ascontiguousarray(priors[:, :-1]), priors[:, -1].copy()
-    batch = Batch.from_counts(X, state.n_components)
-    weights, tops, norm, _ = collapsed.mean_weights(posterior, batch, executor)
-    words: tuple[Any, ...] = ()
-    if state.burstiness is not None:
-        n_features = posterior.global_stats.topic_words.shape[0]
-        words = state.burstiness.arguments(n_features, X.data.max(initial=1.0))
-        words = tops / norm.max(), rest, *words
-    return _infer(batch, weights, prior, executor, stop, words)
+    state: Any
+    batch: Batch
+    weights: NDArray[np.float32]
+    words: tuple[Any, ...]  # scale of the weights and burstiness, if words have tables
+
+    @classmethod
+    def of(cls, posterior: Posterior, X: sp.csr_array, executor: Executor) -> "FoldIn":
+        """Read the words of documents, (n_docs, n_features)."""
+        state = posterior.state.for_prediction
+        batch = Batch.from_counts(X, state.n_components)
+        weights, tops, norm, _ = collapsed.mean_weights(posterior, batch, executor)
+        words: tuple[Any, ...] = ()
+        if state.burstiness is not None:
+            n_features = posterior.global_stats.topic_words.shape[0]
+            words = state.burstiness.arguments(n_features, X.data.max(initial=1.0))
+            words = tops / norm.max(), *words
+        return cls(state, batch, weights, words)
+
+    def infer(
+        self,
+        executor: Executor,
+        priors: Array | None = None,
+        stop: LocalStop = SHORT_STOP,
+        choice: Choice | None = None,
+    ) -> Seated:
+        """Infer topics; documents may have `priors` of their own, (n_docs, K + 1).
+
+        Counts are of tokens or, with burstiness, of tables: the first uses of words.
+        """
+        state, words = self.state, self.words
+        prior, rest = state.doc_prior, state.doc_concentration * state.weights[-1]
+        if priors is not None:
+            prior, rest = np.ascontiguousarray(priors[:, :-1]), priors[:, -1].copy()
+        if words:
+            words = words[0], rest, *words[1:]
+        return _infer(self.batch, self.weights, prior, executor, stop, words, choice)
+
+
+def fold_in_posterior(
+    posterior: Posterior, X: sp.csr_array, executor: Executor
+) -> Seated:
+    """Infer the topics of documents under the mean topics of a posterior."""
+    return FoldIn.of(posterior, X, executor).infer(executor)
 
 
 def score_documents(

@@ -31,9 +31,8 @@ beta. Where a label is missing in prediction, that of the group
 
 is sum_g q_g beta_g; n_g are documents of the group, b_g is the base of the document in
 it, N is inferred without groups by two iterations, and M are its tables under the base
-b, at first with beta in the place of the group's weights, then with their mean under q,
-in turns. (A lower bound of the probability of N given g: its logarithm is convex in
-ln b, and M is the derivative.)
+N_jk / N_j. (A lower bound of the probability of N given g, but for constants: its
+logarithm is convex in ln b, and M is the derivative at the document's own shares.)
 
 References
 ----------
@@ -54,7 +53,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, LocalStop
 from skbnp.models.hdp.burstiness import ERRORS, LEAST_GAIN
-from skbnp.models.hdp.fold_in import fold_in_posterior
+from skbnp.models.hdp.fold_in import Choice, FoldIn, fold_in_posterior
 from skbnp.models.hdp.held_out import N_FOLDS, SHARE, Gain, HeldOut, n_held_out
 from skbnp.models.hdp.local import TOL
 from skbnp.models.hdp.model import expected_tables
@@ -68,13 +67,10 @@ T = TypeVar("T")
 
 #: Rounds of the fixed point, and where concentrations of groups begin.
 N_ROUNDS, START = 30, 5.0
-#: Iterations of the topics by which a missing label is inferred: with more of them
-#: under the corpus's weights topics that a group has are lost.
-ROUGH = LocalStop(2, TOL)
-#: Tangents by which labels are inferred, see `benchmarks/results/groups.md`.
-N_TANGENTS = 5
-#: Turns of latent kinds, at most, and the share of documents, or the change of
-#: probabilities, that ends them.
+#: The topics by which a missing label is inferred come of two iterations: with more of
+#: them under the corpus's weights topics that a group has are lost.
+ROUGH, NO_MORE = Choice(2, 2.0), LocalStop(0, TOL)
+#: Turns of latent kinds, at most, and the share of documents that ends them.
 N_TURNS, MOVED = 8, 0.01
 #: Which sums of those that have judged are of squares.
 IS_SQUARE = np.array([False, False, True, True, False, True])
@@ -361,8 +357,12 @@ class Groups:
         read where labels are missing.
         """
         weights, shares, limits = self.weights(corpus), self.shares[1:], self.limits
-        combinations, at = np.unique(codes, axis=0, return_inverse=True)
-        at, known = at.ravel(), shares * (combinations != NEW)
+        at = np.zeros(len(codes), dtype=np.intp)
+        for column in codes.T:  # of few documents much quicker than rows at once
+            both = at * (len(self.n_docs) - NEW) + column
+            first, at = np.unique(both, return_index=True, return_inverse=True)[1:]
+        combinations = codes[first]
+        known = shares * (combinations != NEW)
         concentration = alpha * self.ratio ** (known.sum(axis=1) / shares.sum())
         # Exactly beta where all labels are new.
         base = (1.0 - known.sum(axis=1))[:, None] * corpus
@@ -375,7 +375,8 @@ class Groups:
             docs, own = np.flatnonzero(at == row), slice(limits[f], limits[f + 1])
             parts = shares[f] * (weights[own] - corpus)
             given = base[row], parts, self.n_docs[own], concentration[row]
-            result[docs] += self.infer(doc_topic[docs], *given) @ parts
+            q = self.infer(doc_topic[docs], *given)
+            result[docs] += q @ parts.astype(np.float32)
         result *= concentration[at][:, None]
         return result
 
@@ -392,23 +393,19 @@ class Groups:
         `base` (K + 1,) is that of documents without label, and `parts` are what labels
         add to it, (n_groups, K + 1).
         """
-        logs_of = np.log(np.maximum(base + parts, LEAST_TABLES))[:, :-1].T
-        q, left = np.zeros((doc_topic.shape[0], len(parts))), slice(None)
-        bases = np.broadcast_to(base, (len(q), len(base)))
-        for _ in range(N_TANGENTS):
-            part = doc_topic[left]
-            masses = concentration * bases[rows_of(part.indptr), part.indices]
-            counts = np.maximum(part.data, LEAST_TABLES)
-            values = expected_tables(masses, counts)
-            tables = csr(values, part.indices, part.indptr, part.shape)
-            logs = tables @ logs_of + np.log(1.0 + n_docs)
-            logs -= logs.max(axis=1, keepdims=True)
-            new = np.exp(logs)
-            new /= new.sum(axis=1, keepdims=True)
-            moved = np.abs(new - q[left]).max(axis=1) > MOVED
-            q[left] = new
-            left = np.arange(len(q))[left][moved]
-            bases = base + new[moved] @ parts
+        counts = np.maximum(doc_topic.data, LEAST_TABLES)
+        n_tokens = np.maximum(doc_topic.sum(axis=1), LEAST_TABLES)
+        own = concentration * counts / n_tokens[rows_of(doc_topic.indptr)]
+        ratios = np.maximum(base + parts, LEAST_TABLES)
+        ratios /= np.maximum(base, LEAST_TABLES)
+        # Single precision is enough for logarithms of ratios.
+        logs_of = np.log(ratios[:, :-1].T.copy()).astype(np.float32)
+        tables = expected_tables(own, counts).astype(np.float32)
+        given = tables, doc_topic.indices, doc_topic.indptr, doc_topic.shape
+        q = csr(*given) @ logs_of + np.log(1.0 + n_docs).astype(np.float32)
+        q -= q.max(axis=1, keepdims=True)
+        np.exp(q, out=q)
+        q /= q.sum(axis=1, keepdims=True)
         return q
 
 
@@ -421,18 +418,18 @@ def doc_priors(
     groups: Groups,
     posterior: Posterior,
     factors: Factors | None,
-    X: sp.csr_array,
+    X: sp.csr_array | FoldIn,
     executor: Executor,
 ) -> Array:
     """Dirichlet parameters of documents in prediction, (n_docs, K + 1)."""
-    groups = groups.following(posterior)
-    codes = groups.codes(factors, X.shape[0])
-    lengths = np.diff(X.indptr)
-    has_missing = (codes == MISSING).any(axis=1)
-    read, limits = np.repeat(has_missing, lengths), np.cumsum(lengths * has_missing)
-    part = csr(X.data[read], X.indices[read], np.append(0, limits), X.shape)
-    doc_topic = fold_in_posterior(posterior, part, executor, stop=ROUGH).doc_topic
-    state = posterior.state.for_prediction
+    groups, state = groups.following(posterior), posterior.state.for_prediction
+    documents = X if isinstance(X, FoldIn) else FoldIn.of(posterior, X, executor)
+    n_docs = documents.batch.n_docs
+    codes = groups.codes(factors, n_docs)
+    doc_topic = sp.csr_array((n_docs, state.n_components))
+    if (codes == MISSING).any():
+        seated = documents.infer(executor, stop=NO_MORE, choice=ROUGH)
+        doc_topic = seated.doc_topic
     return groups.priors(state.weights, state.doc_concentration, codes, doc_topic)
 
 
