@@ -247,6 +247,9 @@ class TopicGroups:
             if line.topic >= 0:
                 weight = 100 * self.topic_weights[line.topic]
                 start = f"{self.topic_ids[line.topic]:5}  {weight:5.1f} %  "
+                if line.group < 0:
+                    for level in self._levels:
+                        start += f"theme {level.labels[line.topic]}: "
             elif line.level == 2:
                 start = " " * 16 + start
             lines.append(joined(start, line.terms))

@@ -662,7 +662,8 @@ def topic_shares(
     feature_names : array-like of str of shape (n_features,), default=None
         As in :func:`top_terms`.
     formula : str, default=None
-        Formula of covariates, such as "arm * year", of the columns of `by`; needs the
+        Formula of covariates, such as "arm * center(year)", of the columns of `by`:
+        coefficients of a factor are where the numbers beside it are 0. Needs the
         package formulaic. The design of `patsy.dmatrix` is a frame for `by`.
     per : {"document", "token"}, default="document"
         Whether each document or each token counts as one.
@@ -712,7 +713,7 @@ def topic_shares(
     Warns
     -----
     UserWarning
-        If groups have one document each, or with a link if a topic is in all or none of
+        If groups have one document or cluster each, or none, or with a link if a topic is in all or none of
         the documents of a group, whose coefficient is not finite.
 
     See Also
@@ -782,16 +783,18 @@ def topic_shares(
     if clusters is not None:
         units = check_labels(clusters, n_rows, "clusters", "document").codes
     tokens, onto = uses_of(estimator, rows, epochs, asked.parts, merge_similarity, rng)
-    uses = list(map(shares_of_tokens, tokens))
+    # Drawn tokens are in few topics of many.
+    drawn = [sp.csr_array(of) for of in tokens]
+    totals = np.array([of.sum(axis=1) for of in drawn])
     # Documents with tokens in every sample.
-    is_used = np.all([totals > 0.0 for _, totals in uses], axis=0) & (weights > 0.0)
+    is_used = (totals > 0.0).all(axis=0) & (weights > 0.0)
     if not is_used.any():
         raise ValueError("X must have a document with tokens, got none.")
-    values = [shares[is_used] for shares, _ in uses]
-    weights = weights[is_used] * (uses[0][1][is_used] if per == "token" else 1.0)
+    drawn = [of[is_used] for of in drawn]
+    weights = weights[is_used] * (totals[0][is_used] if per == "token" else 1.0)
     models, n_documents = asked.models(is_used)
     estimates, draws, freedom, farthest = _estimated(
-        models, values, weights / weights.mean(), units[is_used], n_draws, rng, link
+        models, drawn, weights / weights.mean(), units[is_used], n_draws, rng, link
     )
     std, low, high = _limits(estimates, draws, freedom, confidence)
     if farthest >= FARTHEST:
@@ -803,11 +806,12 @@ def topic_shares(
     if asked.codes is not None:
         if link == "identity":
             low[:n], high[:n] = np.clip(low[:n], 0.0, 1.0), np.clip(high[:n], 0.0, 1.0)
-        alone = int((n_documents == 1).sum())
+        alone = int((freedom[:n] < 1).sum())
         if alone:
             has_limits = has_slope and not np.isnan(low[-1]).all()
+            unit = "document" if clusters is None else "cluster"
             warn_caller(
-                f"{alone} of {n} groups in by have one document each: their "
+                f"{alone} of {n} groups in by have one {unit} each, or none: their "
                 "intervals are nan. Use coarser groups"
                 + (", or slopes, which need none." if has_limits else ".")
             )
@@ -997,7 +1001,7 @@ def _fitted(weights: Array, shares: Array, design: Array, link: str) -> Array:
 
 def _estimated(
     models: list[tuple[Ints, Array]],
-    values: list[Array],
+    tokens: list[sp.csr_array],
     weights: Array,
     units: Ints,
     n_draws: int,
@@ -1006,31 +1010,32 @@ def _estimated(
 ) -> tuple[Array, Array, Ints, float]:
     """Return coefficients of models, (n, n_components), their draws, and freedom.
 
-    And the linear predictor that is farthest from zero. Models are pairs of rows and a
+    From drawn tokens of topics in documents. And the linear predictor that is farthest from zero. Models are pairs of rows and a
     design of these, nan without rows. Draws with exponential weights of units have the
     variance (n - p) / (n + 1) times too small, of n units and p numbers fitted.
     """
     units = np.unique(units, return_inverse=True)[1]
-    mean, n_units, n, fits = np.mean(values, axis=0), units.max() + 1, 0, []
+    mean = sum(shares_of_tokens(of)[0] for of in tokens) / len(tokens)
+    n_units, n, fits = units.max() + 1, 0, []
     for rows, design in models:
         place, n = slice(n, n + design.shape[1]), n + design.shape[1]
         if len(rows):
             # Columns of a scale of their own, such as years, are solved for as well.
             q, r = np.linalg.qr(design)
-            starts = [_fitted(weights[rows], of[rows], q, link) for of in values]
-            fits.append((place, rows, q, np.linalg.inv(r), starts))
+            fits.append((place, rows, q, np.linalg.inv(r)))
     draws = np.full((n_draws, n, mean.shape[1]), np.nan)
-    for number, shares in enumerate(values):
-        own = np.arange(number, n_draws, len(values))
+    for number, of in enumerate(tokens):
+        shares, own = shares_of_tokens(of)[0], np.arange(number, n_draws, len(tokens))
+        starts = [_fitted(weights[rows], shares[rows], q, link) for _, rows, q, _ in fits]
         for some in row_parts((len(own), len(weights)), WEIGHTS):
             part = own[some]
             drawn = rng.standard_exponential((len(part), n_units))[:, units] * weights
-            for place, rows, q, inverse, starts in fits:
-                of = _step(drawn[:, rows], shares[rows], q, starts[number], link)
-                draws[part, place] = inverse @ of
+            for (place, rows, q, inverse), start in zip(fits, starts, strict=True):
+                step = _step(drawn[:, rows], shares[rows], q, start, link)
+                draws[part, place] = inverse @ step
     estimates, freedom = np.full(draws.shape[1:], np.nan), np.zeros(n, dtype=np.intp)
     farthest = 0.0
-    for place, rows, q, inverse, _ in fits:
+    for place, rows, q, inverse in fits:
         fitted = _fitted(weights[rows], mean[rows], q, link)
         estimates[place] = inverse @ fitted
         farthest = max(farthest, float(np.abs(q @ fitted).max()))

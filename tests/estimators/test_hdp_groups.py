@@ -139,6 +139,9 @@ def test_missing_labels_are_inferred(nothing):
     assert_array_equal(shares[::2], hdp.transform(X)[::2])
     scores = [hdp.score(X, groups=g) for g in (None, labels, names)]
     assert scores == sorted(scores)
+    pair = np.column_stack([names, np.full(N_DOCS, nothing)])
+    empty = HDP(random_state=0).fit(X, groups=pair)  # of a factor without labels
+    assert_allclose(empty.transform(X), hdp.transform(X), atol=0.05)
     half = HDP(random_state=0).fit(X, groups=labels)
     assert_allclose(half.group_weights_, hdp.group_weights_, atol=0.15)
     assert half.factor_weights_[1] > 0.5

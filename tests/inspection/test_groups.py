@@ -221,6 +221,10 @@ def test_levels_are_nested_and_printed_with_their_themes():
         below = [line for line in lines[begin:end] if line.startswith("group")]
         numbers = {int(line.split()[1].rstrip(",")) for line in below}
         assert numbers == set(groups.labels[groups.above.labels == g].tolist())
+    lone = topic_groups(topics, doc_topic=counts, n_groups=[2, 12])
+    below = [line.split() for line in lone.to_text(40).splitlines()[-12:]]
+    for number, _, _, noun, of, *_ in below:
+        assert (noun, of) == ("theme", f"{lone.above.labels[int(number)]}:")
     alone = topic_groups(topics, doc_topic=counts, n_groups=4)
     assert_array_equal(alone.labels, groups.labels)
     assert alone.above is None

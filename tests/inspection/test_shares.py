@@ -415,7 +415,8 @@ def test_coefficients_and_errors_are_those_of_a_general_optimiser(
     seen = {}
 
     def watched(*given):
-        seen["shares"] = np.mean(given[1], axis=0)
+        shares = [_shares.shares_of_tokens(tokens)[0] for tokens in given[1]]
+        seen["shares"] = np.mean(shares, axis=0)
         return estimated(*given)
 
     estimated = _shares._estimated
@@ -489,6 +490,8 @@ def test_copied_documents_are_one_cluster(by_region):
     assert_allclose(clustered.std, once.std, rtol=0.15)
     assert_allclose(naive.std, once.std / np.sqrt(2.0), rtol=0.15)
     assert_array_equal(clustered.freedom, once.freedom)
+    with pytest.warns(UserWarning, match="3 of 3 .* one cluster each, or none"):
+        assert np.isnan(topic_shares(model, X, regions, clusters=regions).low).all()
 
 
 def test_weights_of_documents_are_those_of_the_population(by_region):

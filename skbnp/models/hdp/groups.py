@@ -371,7 +371,8 @@ class Groups:
             base[some >= 0] += share * weights[some[some >= 0]]
             base[some == MISSING] += share * corpus
         result = base[at]
-        for row, f in np.argwhere(combinations == MISSING):
+        has_groups = np.diff(limits) > 0
+        for row, f in np.argwhere((combinations == MISSING) & has_groups):
             docs, own = np.flatnonzero(at == row), slice(limits[f], limits[f + 1])
             parts = shares[f] * (weights[own] - corpus)
             given = base[row], parts, self.n_docs[own], concentration[row]
