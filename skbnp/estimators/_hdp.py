@@ -51,7 +51,7 @@ from skbnp.models.hdp.cross_fit import (
 )
 from skbnp.models.hdp.emerging import Change, faded_topics, new_topics
 from skbnp.models.hdp.fold_in import (
-    FoldIn,
+    Documents,
     Seated,
     fold_in_posterior,
     score_documents,
@@ -663,7 +663,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         if groups is None or not groups.are_kept:
             return None
         with Executor(self.n_jobs) as executor:
-            documents = FoldIn.of(posterior, counts, executor)
+            documents = Documents.of(posterior, counts, executor)
             priors = doc_priors(groups, posterior, factors, documents, executor)
             return documents.infer(executor, priors), priors
 

@@ -713,8 +713,8 @@ def topic_shares(
     Warns
     -----
     UserWarning
-        If groups have one document or cluster each, or none, or with a link if a topic is in all or none of
-        the documents of a group, whose coefficient is not finite.
+        If groups have one document or cluster each, or none, or with a link if a topic
+        is in all or none of the documents of a group, whose coefficient is not finite.
 
     See Also
     --------
@@ -1010,8 +1010,8 @@ def _estimated(
 ) -> tuple[Array, Array, Ints, float]:
     """Return coefficients of models, (n, n_components), their draws, and freedom.
 
-    From drawn tokens of topics in documents. And the linear predictor that is farthest from zero. Models are pairs of rows and a
-    design of these, nan without rows. Draws with exponential weights of units have the
+    And the linear predictor that is farthest from zero. `tokens` are draws of those of
+    topics in documents; models are pairs of rows and a design, nan without rows. Draws with exponential weights of units have the
     variance (n - p) / (n + 1) times too small, of n units and p numbers fitted.
     """
     units = np.unique(units, return_inverse=True)[1]
@@ -1026,7 +1026,9 @@ def _estimated(
     draws = np.full((n_draws, n, mean.shape[1]), np.nan)
     for number, of in enumerate(tokens):
         shares, own = shares_of_tokens(of)[0], np.arange(number, n_draws, len(tokens))
-        starts = [_fitted(weights[rows], shares[rows], q, link) for _, rows, q, _ in fits]
+        starts = [
+            _fitted(weights[rows], shares[rows], q, link) for _, rows, q, _ in fits
+        ]
         for some in row_parts((len(own), len(weights)), WEIGHTS):
             part = own[some]
             drawn = rng.standard_exponential((len(part), n_units))[:, units] * weights

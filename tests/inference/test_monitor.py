@@ -148,9 +148,7 @@ def test_a_pass_of_a_trial_is_shown_as_that(hide_logging, capsys):
     """The model stays as it is, time does not."""
     hide_logging()
     HDP(5, random_state=0, verbose=1, max_iter=30).fit(topic_counts(600, 60))
-    passes = [
-        line for line in capsys.readouterr().out.split("\n") if "] pass " in line
-    ]
+    passes = [line for line in capsys.readouterr().out.split("\n") if "] pass " in line]
     seconds = [float(line.split()[-2]) for line in passes]
     assert seconds == sorted(seconds)
     are_beside = ["of a trial beside 5 topics" in line for line in passes]

@@ -200,7 +200,7 @@ def fold_in_tables(
     return Seated(seated.doc_topic, tables, base)
 
 
-class FoldIn(NamedTuple):
+class Documents(NamedTuple):
     """Documents, with the mean topics of a posterior at their words."""
 
     state: Any
@@ -209,7 +209,9 @@ class FoldIn(NamedTuple):
     words: tuple[Any, ...]  # scale of the weights and burstiness, if words have tables
 
     @classmethod
-    def of(cls, posterior: Posterior, X: sp.csr_array, executor: Executor) -> "FoldIn":
+    def of(
+        cls, posterior: Posterior, X: sp.csr_array, executor: Executor
+    ) -> "Documents":
         """Read the words of documents, (n_docs, n_features)."""
         state = posterior.state.for_prediction
         batch = Batch.from_counts(X, state.n_components)
@@ -245,7 +247,7 @@ def fold_in_posterior(
     posterior: Posterior, X: sp.csr_array, executor: Executor
 ) -> Seated:
     """Infer the topics of documents under the mean topics of a posterior."""
-    return FoldIn.of(posterior, X, executor).infer(executor)
+    return Documents.of(posterior, X, executor).infer(executor)
 
 
 def score_documents(

@@ -53,7 +53,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, LocalStop
 from skbnp.models.hdp.burstiness import ERRORS, LEAST_GAIN
-from skbnp.models.hdp.fold_in import Choice, FoldIn, fold_in_posterior
+from skbnp.models.hdp.fold_in import Choice, Documents, fold_in_posterior
 from skbnp.models.hdp.held_out import N_FOLDS, SHARE, Gain, HeldOut, n_held_out
 from skbnp.models.hdp.local import TOL
 from skbnp.models.hdp.model import expected_tables
@@ -419,12 +419,12 @@ def doc_priors(
     groups: Groups,
     posterior: Posterior,
     factors: Factors | None,
-    X: sp.csr_array | FoldIn,
+    X: sp.csr_array | Documents,
     executor: Executor,
 ) -> Array:
     """Dirichlet parameters of documents in prediction, (n_docs, K + 1)."""
     groups, state = groups.following(posterior), posterior.state.for_prediction
-    documents = X if isinstance(X, FoldIn) else FoldIn.of(posterior, X, executor)
+    documents = X if isinstance(X, Documents) else Documents.of(posterior, X, executor)
     n_docs = documents.batch.n_docs
     codes = groups.codes(factors, n_docs)
     doc_topic = sp.csr_array((n_docs, state.n_components))
