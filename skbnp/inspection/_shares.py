@@ -1011,11 +1011,14 @@ def _estimated(
     """Return coefficients of models, (n, n_components), their draws, and freedom.
 
     And the linear predictor that is farthest from zero. `tokens` are draws of those of
-    topics in documents; models are pairs of rows and a design, nan without rows. Draws with exponential weights of units have the
-    variance (n - p) / (n + 1) times too small, of n units and p numbers fitted.
+    topics in documents; models are pairs of rows and a design, nan without rows. Draws
+    with exponential weights of units have the variance (n - p) / (n + 1) times too
+    small, of n units and p numbers fitted.
     """
     units = np.unique(units, return_inverse=True)[1]
-    mean = sum(shares_of_tokens(of)[0] for of in tokens) / len(tokens)
+    mean = np.zeros(tokens[0].shape)
+    for of in tokens:
+        mean += shares_of_tokens(of)[0] / len(tokens)
     n_units, n, fits = units.max() + 1, 0, []
     for rows, design in models:
         place, n = slice(n, n + design.shape[1]), n + design.shape[1]

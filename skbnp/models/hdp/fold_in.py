@@ -146,12 +146,13 @@ def _infer_block(
     block: Block,
 ) -> tuple[Any, ...]:
     counts = block.indptr, block.indices, block.counts
-    limits = *choice, stop.max_iter, stop.tol
     own = block.rows if len(prior) > 1 else slice(None)
     if restaurant:
         tops, rest, *words = restaurant
         restaurant = tops, np.atleast_1d(rest)[own], *words
-    return infer_zero_order(*counts, weights, prior[own], *limits, *restaurant)
+    return infer_zero_order(
+        *counts, weights, prior[own], *choice, stop.max_iter, stop.tol, *restaurant
+    )
 
 
 def fold_in(
