@@ -19,6 +19,7 @@ from topic_numbers import timed
 
 from skbnp import HDP
 from skbnp.datasets import load_docstrings
+from skbnp.models.hdp.stream_trials import StreamTrials
 from skbnp.utils.matching import cosines
 
 CHOICE = ("arxiv_large", "docstrings", "kos", "reuters395", "bbc_tech", "jacm")
@@ -96,7 +97,7 @@ def learn_nights(docs, seed):
         part, more = docs.train[begin:end], {}
         if night > 0:
             before = Yesterday(hdp, part)
-        with timed([(HDP, ("_restart",))]) as clock:
+        with timed([(StreamTrials, ("restart",))]) as clock:
             _, seconds = common.cpu_seconds(partial(hdp.partial_fit, part))
         total += seconds
         if night > 0:

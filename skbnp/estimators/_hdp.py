@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -27,35 +26,24 @@ from skbnp.estimators._saved import check_type
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference import engine, protocols
 from skbnp.inference.engine import Learner, SearchLearner
-from skbnp.inference.executor import Executor, commit
-from skbnp.inference.monitor import discarding
-from skbnp.inference.posterior import Lineage
+from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, Moves
 from skbnp.models.hdp.births import (
     EndUnused,
     LearnBurstiness,
     blur,
-    propose_births,
     update_burstiness,
 )
 from skbnp.models.hdp.burstiness import (
     NO_BURSTINESS,
 )
 from skbnp.models.hdp.cross_fit import (
-    DOCS_PER_TOPIC,
-    FEWER_SPLITS,
-    LEARNED_PRIORS,
     OF_ALL_FITS,
     CrossFittedTrials,
     hold_out_each,
 )
 from skbnp.models.hdp.emerging import Change, faded_topics, new_topics
-from skbnp.models.hdp.fold_in import (
-    Documents,
-    Seated,
-    fold_in_posterior,
-    score_documents,
-)
+from skbnp.models.hdp.fold_in import Documents, Seated, fold_in_posterior
 from skbnp.models.hdp.groups import (
     Groups,
     LabelledDocuments,
@@ -64,18 +52,11 @@ from skbnp.models.hdp.groups import (
     learn_kinds,
 )
 from skbnp.models.hdp.held_out import (
-    FEW_SHORT_TOKENS,
-    HeldOut,
-    choose_priors,
-    fold_words,
     has_few_judges,
     has_few_tokens,
     hold_out,
 )
 from skbnp.models.hdp.held_out_trials import (
-    FEWEST_FIRST_USES,
-    MARGIN,
-    MARGIN_ERRORS,
     REMEMBERED,
     HeldOutTrials,
 )
@@ -92,21 +73,12 @@ from skbnp.models.hdp.model import (
 from skbnp.models.hdp.moves import PrintedMoves, SplitMerge
 from skbnp.models.hdp.posterior import (
     ENOUGH_CHOOSING,
-    SCORED,
     HDPPosterior,
     PartCache,
     Reservoir,
     has_doubled,
 )
-from skbnp.models.hdp.stream_trials import (
-    GROWTH_AFTER_BIRTHS,
-    MANY_BIRTHS,
-    PASSES,
-    Candidate,
-    Restart,
-    propose_late_topics,
-    replace_topics,
-)
+from skbnp.models.hdp.stream_trials import StreamTrials
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.labels import Factors, Label
 from skbnp.utils.random import Purpose, stream
@@ -131,18 +103,11 @@ MOST_TOPICS = 1000
 #: Passes over everything after trials. In the collapsed family the second half is
 #: averaged; in the mean-field family the first have mean weights, and some are exact.
 FINAL_PASSES, FINAL_PASSES_MEAN_FIELD, FINAL_EXACT_PASSES = 6, 8, 3
-#: Documents of a call that are learned from together, over those that a stream keeps.
-PART_SHARE = 0.125
 #: Documents of a minibatch of a stream that has a whole step: those of calls of 100
 #: that are not held out. Documents of smaller ones weigh as much each; in calls of 20
 #: abstracts end .10 nats lower otherwise. With all of the usual ones (128)
 #: topics that come late are learned slowly.
 FULL_SIZE = 80
-#: Documents of those kept that are learned again for each new one, see
-#: `benchmarks/results/stream_nights.md`.
-AGAIN = 24
-#: Documents of the first call that suffice to try other numbers of topics.
-ENOUGH_TRIED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +122,12 @@ class Plan:
     final_passes: int  # over everything, after trials
     learns_burstiness: bool
     of_trials: dict[str, Any]  # see `HeldOutTrials`
+
+    @property
+    def stream_moves(self) -> SplitMerge | None:
+        """Moves that documents which a stream keeps judge."""
+        moves = self.held_out_moves
+        return moves if moves is not None and moves.reservoir_tokens > 0 else None
 
     def has_time_for_trials(self, n_passes: int) -> bool:
         """Whether a fit of so many passes has trials by held-out documents."""
@@ -220,7 +191,8 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         Offset (tau) >= 0 and decay (kappa) in [0.5, 1] of the step sizes
         (offset + t)^-decay.
     total_samples : float or None, default=None
-        Documents of the stream that `partial_fit` learns from, > 0; None: those so far.
+        Documents of the stream that `partial_fit` learns from, > 0; None: those so far,
+        as always where documents that are kept judge trials.
     max_iter : int, default=100
         Passes of `fit`, at most; below 14 (mean-field: 16) without trials.
     tol : float, default=1e-4
@@ -693,8 +665,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
     def _start_stream(self, model, counts, seed_entropy, n_docs):
         """Return the start from documents of a stream that are not held out."""
         seen = SeenWords.of(Corpus(counts).word_counts())
-        moves = self._plan.held_out_moves
-        if moves is not None and moves.reservoir_tokens:
+        if self._plan.stream_moves is not None:
             reservoir = Reservoir.empty(counts.shape[1], n_seen=0)
             learned = reservoir.select_learned(counts, seed_entropy)
             counts = learned if learned.shape[0] > 0 else counts
@@ -883,6 +854,11 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
                 )
         else:
             super()._warn_if_not_converged(monitor)
+
+    @property
+    def _n_stream_docs(self) -> float | None:
+        """None where held-out documents judge: their topic prior suits the totals."""
+        return self.total_samples if self._plan.stream_moves is None else None
 
     def _stream_warm_up(self, posterior) -> float:
         return 0.0 if self._plan.is_collapsed else super()._stream_warm_up(posterior)
@@ -1091,273 +1067,58 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         return super()._stream_schedule(posterior, rows, **changes)
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
-        """Learn a chunk of a stream part by part, with restarts when they are due.
-
-        Topics explain tables in updates, and tokens in restarts until some have ended.
-        """
+        """Learn a chunk of a stream, with trials of other topics when these are due."""
         posterior.trials_ended = True  # a stream keeps its topics in later fits
-        moves = self._plan.held_out_moves
-        if moves is None or moves.reservoir_tokens == 0:
+        plan, moves = self._plan, self._plan.stream_moves
+        if moves is None:
             n_before = posterior.n_seen
             super()._learn_chunk(posterior, counts, executor, monitor)
-            if self._plan.learns_burstiness and has_doubled(n_before, posterior.n_seen):
+            if plan.learns_burstiness and has_doubled(n_before, posterior.n_seen):
                 update_burstiness(Corpus(counts), posterior, executor)
             return
         if posterior.reservoir is None:
             n_seen = posterior.n_seen
             posterior.reservoir = Reservoir.empty(counts.shape[1], n_seen)
-        call = 1 + (self.n_iter_ if posterior.n_steps > 0 else 0)
-        in_first = posterior.n_steps == 0 and isinstance(self.init, str)
-        if in_first and counts.shape[0] > 0:
-            n_docs = counts.shape[0]
-            self._choose_number(posterior, counts, n_docs, executor, monitor)
-            n_topics = posterior.state.n_components
-            warn_if_first_documents_are_few(n_topics, n_docs, ENOUGH_CHOOSING)
-        begin, batch_size = 0, self._batch_size(counts)
-        while begin < counts.shape[0]:
-            n_left = counts.shape[0] - begin
-            size = max(batch_size, int(PART_SHARE * len(posterior.reservoir.keys)))
-            end = begin + -(-n_left // -(-n_left // size))  # parts of equal size
-            has_proposed = False
-            if posterior.n_steps > 0:
-                some = counts[begin:end]
-                some = some[np.diff(some.indptr) > 0]
-                has_proposed = self._score_new(
-                    posterior, some, executor, monitor, moves
-                )
-            posterior.reservoir, learned = posterior.reservoir.add(
-                counts[begin:end],
-                moves.reservoir_tokens,
-                posterior.seed_entropy,
-                call,
-            )
-            reservoir = posterior.reservoir
-            if learned.shape[0] == 0 and posterior.n_steps == 0:
-                learned = counts[begin:end]  # there is nothing else yet
-            if learned.shape[0] > 0:
-                # After a fit, what is kept is no sample of all documents.
-                n_again = 0 if reservoir.n_before else end - begin
-                self._learn_and_again(
-                    posterior, reservoir, learned, n_again, executor, monitor
-                )
-            if reservoir.priors_are_due:
-                held_out = self._judges(posterior)
-                if held_out is not None:
-                    self._with_best_priors(posterior, held_out, executor)
-                    posterior.reservoir = reservoir.end_priors()
-            if not in_first and posterior.reservoir.number_is_due:
-                self._choose_again(posterior, executor, monitor)
-            elif not (in_first or has_proposed):
-                self._restart(posterior, learned, end - begin, executor, monitor)
-            begin = end
-        if in_first:
-            posterior.reservoir = posterior.reservoir.begin_restart()
-        if in_first and counts.shape[0] >= ENOUGH_TRIED:
-            nothing, n_docs = counts[:0], counts.shape[0]
-            self._restart(posterior, nothing, n_docs, executor, monitor)
-            while posterior.restart is not None:
-                self._restart(posterior, nothing, n_docs, executor, monitor)
-
-    def _choose_again(self, posterior, executor, monitor) -> None:
-        """Start again from what the documents so far can tell, if it is another number.
-
-        While documents are too few to be held out. If it is the same, its priors alone
-        are new.
-        """
-        reservoir = posterior.reservoir.begin_restart()
-        kept, posterior.reservoir = reservoir.counts, reservoir
-        beside, present = posterior.copy(), posterior.state.n_components
-        n_docs = posterior.n_seen
-        self._choose_number(beside, kept, n_docs, executor, discarding(), present)
-        by_tables = beside.state.burstiness is not None
-        if beside.state.n_components == present:
-            priors = {name: getattr(beside.state, name) for name in LEARNED_PRIORS}
-            posterior.set_state(**priors, by_tables=by_tables)
-            return
-        beside.set_state(by_tables=False)
-        beside.step_origin, nothing = beside.n_steps, kept[:0]
-        n_docs = PASSES * kept.shape[0] / AGAIN
-        given = nothing, int(np.ceil(n_docs)), executor, discarding(), False
-        self._learn_and_again(beside, reservoir, *given)
-        replace_topics(posterior, beside, executor, monitor)
-
-    def _choose_number(
-        self, posterior, counts, n_docs, executor, monitor, least=1
-    ) -> None:
-        """Start again from as many topics as some documents can tell, in place.
-
-        The smallest number that predicts them within one standard error of the best,
-        the same whatever the seed, under the priors that predict best. `n_docs` is the
-        number of documents of the stream; of numbers below `least`, one topic is tried.
-        """
-        reservoir = posterior.reservoir
-        rng = stream(OF_ALL_FITS, Purpose.SPLIT_TOKENS, 1)
-        n_known = int(posterior.global_stats.topic_words.is_known.sum())
-        some = counts[np.diff(counts.indptr) > 0]
-        if not has_few_tokens(some):  # some documents tell a number as well
-            n_tokens = np.asarray(some.sum(axis=1)).ravel()
-            order = rng.permutation(some.shape[0])
-            n_some = int((np.cumsum(n_tokens[order]) < FEW_SHORT_TOKENS).sum())
-            some = some[np.sort(order[: max(n_some, ENOUGH_CHOOSING)])]
-        splits = hold_out_each(some, rng, FEWER_SPLITS)
-        if not splits and least > 1:  # nothing judges
-            return
-        n_topics = max(some.shape[0] // DOCS_PER_TOPIC, n_known, 1)
-        state, learned = posterior.state, {}
-        n_topics = min(n_topics, state.n_components)
-        if splits:
-            given = Corpus(some), self._local_step(executor), self.max_iter, False
-            every = self._cross_fitted(posterior, splits, *given)
-            n_topics, best = every.choose_number(monitor, least)
-            learned = {name: getattr(best, name) for name in LEARNED_PRIORS}
-        rows = reservoir.select_learned(counts, posterior.seed_entropy)
-        rows = rows if rows.shape[0] else counts
-        rng = stream(posterior.seed_entropy, Purpose.START, 1)
-        begun = propose_births(
-            posterior, Corpus(rows), n_topics - n_known, rng, n_known, 1.0, DOC_SHARE
-        )
-        scale = self.total_samples or n_docs
-        begun.global_stats.decay(scale / rows.shape[0])
-        ids = np.arange(n_topics)
-        ids[:n_known] = posterior.ids[:n_known]
-        with commit():
-            posterior.replace_globals(begun.state, begun.global_stats)
-            posterior.ids = ids
-            posterior.lineage = [Lineage(0, "init", (), tuple(ids.tolist()))]
-            posterior.set_state(**learned)
-
-    def _learn_and_again(
-        self, posterior, reservoir, learned, n_docs, executor, monitor, again=True
-    ) -> None:
-        """Learn documents of a stream, and as often as `n_docs` asks those kept.
-
-        `again`: whether totals hold each kept document once.
-        """
-        super()._learn_chunk(posterior, learned, executor, monitor)
-        rng = stream(posterior.seed_entropy, Purpose.ORDER, posterior.n_steps)
-        kept, n_seen = reservoir.draw(AGAIN * n_docs, rng), posterior.n_seen
-        if kept.shape[0] == 0:
-            return
-        least = self._least_samples(posterior, kept)
-        learner = self._stream_learner(
+        trials = StreamTrials(
             posterior,
-            kept,
             executor,
-            self._documents(Corpus(kept), goes_on=again),
-            total_samples=self.total_samples or max(n_seen, least),
+            monitor,
+            moves,
+            self.min_gain,
+            super()._learn_chunk,
+            self._learner_of_kept,
+            self._n_samples,
+            self._cross_fitted_stream,
+            is_collapsed=plan.is_collapsed,
+            folds_words=plan.of_trials["folds_words"],
+            learns_burstiness=plan.learns_burstiness,
         )
-        try:
-            learner.one_pass(monitor)
-        finally:
-            posterior.n_seen = n_seen  # they are no new ones
+        is_first = posterior.n_steps == 0 and isinstance(self.init, str)
+        if is_first and counts.shape[0] > 0:
+            trials.choose_first_number(counts)
+            n_topics, n_docs = posterior.state.n_components, counts.shape[0]
+            warn_if_first_documents_are_few(n_topics, n_docs, ENOUGH_CHOOSING)
+        call = 1 + (self.n_iter_ if posterior.n_steps > 0 else 0)
+        trials.learn(counts, self._batch_size(counts), call, is_first=is_first)
 
-    def _score_new(self, posterior, some, executor, monitor, moves) -> bool:
-        """Score documents before they are learned from; late topics may be born.
+    def _learner_of_kept(self, posterior, kept, executor, are_counted):
+        """Return the learner of documents that a stream keeps.
 
-        Returns whether topics were proposed.
+        `are_counted`: whether its totals hold each once.
         """
-        has_proposed = False
-        has_births = self._plan.is_collapsed and moves.births
-        n_pieces = -(-some.shape[0] // SCORED)
-        for begin, end in pairwise(protocols.even_limits(some.shape[0], n_pieces)):
-            piece = some[begin:end]
-            scores = score_documents(posterior, piece, executor)
-            posterior.reservoir = posterior.reservoir.record_scores(scores)
-            if has_births:
-                has_proposed |= propose_late_topics(
-                    posterior, piece, scores, begin, executor, monitor
-                )
-        return has_proposed
+        documents = self._documents(Corpus(kept), goes_on=are_counted)
+        n_samples = self._n_samples(posterior, kept)
+        given = posterior, kept, executor, documents
+        return self._stream_learner(*given, total_samples=n_samples)
 
-    def _restart(self, posterior, learned, n_docs, executor, monitor) -> None:
-        """Continue a restart by documents of the stream, or begin one if it has grown.
-
-        An interrupt ends it, and it begins again.
-        """
-        reservoir, restart = posterior.reservoir, posterior.restart
-        posterior.restart = None
-        if restart is None:
-            is_late = reservoir.is_due_early and not self._plan.is_collapsed
-            outliers = posterior.outliers
-            is_judging = outliers is not None and outliers.proposal is not None
-            is_due = reservoir.is_due or is_late
-            held_out = None if is_judging or not is_due else self._judges(posterior)
-            if held_out is None:
-                return
-            posterior.reservoir = reservoir = reservoir.begin_restart()
-            train, moves = held_out.train, self._plan.held_out_moves
-            n_samples = self._n_samples(posterior, train.X)
-            births = moves is not None and moves.births
-            restart = Restart.of(posterior, train, n_samples, births)
-            learned = learned[:0]  # they are among those kept
-        else:
-            restart = restart.copy()
-        beside, is_reduced = restart.posterior, restart.is_reduced
-        n_words = reservoir.counts.shape[1]
-        if n_words > beside.global_stats.topic_words.shape[0]:
-            beside.global_stats.topic_words.widen(n_words)
-        self._learn_and_again(
-            beside, reservoir, learned, n_docs, executor, discarding(), is_reduced
-        )
-        restart.n_left = max(restart.n_left - AGAIN * n_docs, 0.0)
-        if restart.n_left == 0.0:
-            restart = self._end_topics(restart, posterior, executor, monitor)
-        posterior.restart = restart
-
-    def _end_topics(self, restart, posterior, executor, monitor) -> Restart | None:
-        """End topics of a restart, which learns on, or judge it if they have ended."""
-        held_out = self._judges(posterior)
-        if held_out is None:
-            return None
-        beside = self._with_best_priors(restart.posterior, held_out, executor)
-        learns_prior = self._plan.of_trials["folds_words"]
-        gain = beside.gain_over_words(held_out, learns_prior)
-        penalty = self.min_gain * max(gain, 0.0)
-        if not restart.is_reduced:
-            restart.reduce(beside, held_out, penalty)
-            return restart
-        beside = beside.reduced_finely(held_out, penalty)
-        present = self._with_best_priors(posterior, held_out, executor)
-        net = beside.gain_over(present, held_out, penalty, slice(None))
-        is_better = net.mean > max(MARGIN, MARGIN_ERRORS * net.error)
-        monitor.report(
-            f"restart with {beside.n_topics} topics "
-            f"{'accepted' if is_better else 'rejected'}: "
-            f"held-out documents gain {net.mean:.4f} +- {net.error:.4f} nats"
-        )
-        n_before, n_next = present.n_topics, 0.0
-        if is_better:
-            replace_topics(posterior, beside.posterior, executor, monitor)
-            posterior.equivalent, posterior.gains = None, ((beside.n_topics, gain),)
-            if beside.n_topics > (1.0 + MANY_BIRTHS) * n_before:
-                n_next = GROWTH_AFTER_BIRTHS * posterior.reservoir.n_docs
-        posterior.reservoir = posterior.reservoir.end_restart(is_better, n_next)
-        return None
-
-    def _with_best_priors(self, posterior, held_out, executor) -> Candidate:
-        """Set priors in place under which held-out documents of a stream are likely."""
-        posterior.global_stats.topic_words.trim()
-        plan = self._plan
-        folds = fold_words(held_out) if plan.of_trials["folds_words"] else ()
-        result = choose_priors(
-            held_out, posterior, executor, folds, repeats=plan.learns_burstiness
-        )
-        if held_out.first_uses(result) < FEWEST_FIRST_USES:  # repeats predict it all
-            posterior.set_state(burstiness=None)
-            result = held_out.predict(posterior, executor)
-        by_tables = posterior.state.burstiness is not None
-        posterior.set_state(by_tables=by_tables)
-        return Candidate.of(posterior, held_out, executor, result)
-
-    def _judges(self, posterior) -> HeldOut | None:
-        """Documents of a stream that are held out, or None if they are too few."""
-        rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
-        return posterior.reservoir.held_out(rng)
+    def _cross_fitted_stream(self, posterior, splits, some, executor):
+        """Return trials by some documents of a stream."""
+        given = Corpus(some), self._local_step(executor), self.max_iter, False
+        return self._cross_fitted(posterior, splits, *given)
 
     def _n_samples(self, posterior, counts) -> float:
         """Number of documents that the totals of a stream stand for."""
-        least = self._least_samples(posterior, counts)
-        return max(self.total_samples or posterior.n_seen, least)
+        return max(posterior.n_seen, self._least_samples(posterior, counts))
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         result = super()._fitted_attributes(posterior, history, n_iter, converged)

@@ -148,6 +148,11 @@ class VariationalEstimator(_base.ComponentModel):
         """Whether there is a learned posterior to continue from."""
         return True
 
+    @property
+    def _n_stream_docs(self) -> float | None:
+        """Documents that a stream stands for; None: those so far."""
+        return self.total_samples
+
     def _needs_start(self, posterior) -> bool:
         """Whether `_find_start` is to be called."""
         return False
@@ -318,7 +323,7 @@ class VariationalEstimator(_base.ComponentModel):
             history, n_iter = self.history_, self.n_iter_
             thin(history)
         else:
-            total = self.total_samples or rows.shape[0]
+            total = self._n_stream_docs or rows.shape[0]
             seed_entropy = draw_seed_entropy(self.random_state)
             posterior = self._start_stream(model, rows, seed_entropy, total)
             history, n_iter = new_history(model.criterion), 0
@@ -379,7 +384,7 @@ class VariationalEstimator(_base.ComponentModel):
         """Return minibatches of a chunk, in the order of its rows."""
         settings = {
             "seed_entropy": None,
-            "total_samples": self.total_samples,
+            "total_samples": self._n_stream_docs,
             "n_seen": posterior.n_seen,
         }
         return self._schedule(posterior, Corpus(rows), **(settings | changes))
@@ -766,7 +771,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         n_before, names = words.shape[0], vocabulary.names
         words.widen(len(names))
         if len(words.known):
-            scale = (self.total_samples or rows.shape[0]) / max(rows.shape[0], 1)
+            scale = (self._n_stream_docs or rows.shape[0]) / max(rows.shape[0], 1)
             counts = np.asarray(rows.sum(axis=0)).ravel() * scale
             ids = posterior.ids[words.known.columns]
             boosts = new_boosts(self.topic_word_prior, ids, names, n_before, counts)

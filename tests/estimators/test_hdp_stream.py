@@ -6,6 +6,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from checks.judges import with_own_words
@@ -19,7 +20,7 @@ from skbnp.inference.protocols import OnlineSchedule
 from skbnp.models.hdp import posterior as reservoir
 from skbnp.models.hdp.held_out import Gain
 from skbnp.models.hdp.posterior import Reservoir
-from skbnp.models.hdp.stream_trials import Candidate
+from skbnp.models.hdp.stream_trials import AGAIN, Candidate, StreamTrials
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +189,40 @@ def test_a_stream_without_trials_starts_from_all_documents(moves, bars):
     assert (posterior.global_stats.topic_words.dense().sum(axis=1) > 0.0).all()
 
 
+def test_total_samples_count_where_no_documents_judge(bars):
+    """Else a topic prior would be chosen for counts that are scaled up."""
+
+    def topics(total, **given):
+        hdp = HDP(8, total_samples=total, random_state=0, **given)
+        return learn(hdp, bars.data[:400], 100).components_
+
+    assert_array_equal(topics(1e5), topics(None))
+    fixed = {"split_merge": False}
+    assert topics(1e5, **fixed).sum() > 10 * topics(None, **fixed).sum()
+
+
+def test_a_long_stream_learns_fewer_documents_again(bars, monkeypatch):
+    """In proportion to the share that it keeps; a restart beside it learns as many."""
+    spent, most, learn_round = [], [], Learner.learn_round
+
+    def counted(self, round, monitor):
+        spent[-1] += round.n_docs
+        learn_round(self, round, monitor)
+
+    monkeypatch.setattr(reservoir, "FEWEST_DOCS", 100)
+    hdp = HDP(split_merge=SplitMerge(reservoir_tokens=1), random_state=0)
+    hdp.partial_fit(bars.data[:100])
+    monkeypatch.setattr(Learner, "learn_round", counted)
+    for begin in range(100, 1600, 100):
+        share = 110 / hdp.n_samples_seen_
+        most.append(2 * (100 + np.ceil(AGAIN * 100 * min(share, 1.0))))
+        spent.append(0)
+        hdp.partial_fit(bars.data[begin : begin + 100])
+    assert len(hdp._posterior.reservoir.keys) <= 110
+    assert (np.array(spent) <= most).all()
+    assert max(spent[:3]) > 2 * most[-1]
+
+
 def test_a_restart_is_due_again_when_the_stream_has_doubled(bars, monkeypatch):
     monkeypatch.setattr(Candidate, "gain_over", lambda *arguments: Gain(-1.0, 0.0))
     hdp = HDP(4, random_state=0).partial_fit(bars.data[:200])
@@ -207,7 +242,7 @@ def steps_of(hdp, X):
 
     with (
         mock.patch.object(OnlineSchedule, "one_pass", record),
-        mock.patch.object(HDP, "_restart"),
+        mock.patch.object(StreamTrials, "restart"),
         mock.patch.object(Reservoir, "draw", lambda self, n, rng: self.counts[:0]),
     ):
         hdp.partial_fit(X)

@@ -17,7 +17,6 @@ from checks.long import daily
 from checks.states import NOTES, TIMES, assert_same, learned
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
-from skbnp.estimators._hdp import AGAIN
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp import posterior as reservoir
@@ -25,7 +24,7 @@ from skbnp.models.hdp import stream_trials
 from skbnp.models.hdp.fold_in import score_documents
 from skbnp.models.hdp.held_out import Gain
 from skbnp.models.hdp.posterior import Outliers, Proposal
-from skbnp.models.hdp.stream_trials import Candidate
+from skbnp.models.hdp.stream_trials import AGAIN, Candidate
 
 N_TOPICS, N_LATE, BEGIN = 8, 2, 700
 #: What copies have for themselves.

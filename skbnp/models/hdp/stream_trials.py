@@ -5,26 +5,63 @@ what the stream learns; then topics that bring less than the minimum gain merge 
 the others learn on, and held-out documents choose between them and those of the stream.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.inference.engine import PassLearner
 from skbnp.inference.executor import Executor, commit
-from skbnp.inference.monitor import Monitor
-from skbnp.inference.protocols import Corpus
+from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.posterior import Lineage
+from skbnp.inference.protocols import Corpus, even_limits
 from skbnp.kernels._moves import late_topics_step
-from skbnp.models.hdp.births import add_topics, propose_births, reduce, reductions
+from skbnp.models.hdp import cross_fit
+from skbnp.models.hdp.births import (
+    DOC_SHARE,
+    add_topics,
+    propose_births,
+    reduce,
+    reductions,
+)
+from skbnp.models.hdp.cross_fit import (
+    FEWER_SPLITS,
+    LEARNED_PRIORS,
+    OF_ALL_FITS,
+    CrossFittedTrials,
+    hold_out_each,
+)
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities
-from skbnp.models.hdp.held_out import SECOND_HALF, Gain, HeldOut, Prediction, compare
+from skbnp.models.hdp.held_out import (
+    FEW_SHORT_TOKENS,
+    SECOND_HALF,
+    Gain,
+    HeldOut,
+    Prediction,
+    choose_priors,
+    compare,
+    fold_words,
+    has_few_tokens,
+)
 from skbnp.models.hdp.held_out_trials import (
     BUDGET,
+    FEWEST_FIRST_USES,
     LEAST_REDUCED,
+    MARGIN,
+    MARGIN_ERRORS,
     NEAR,
 )
-from skbnp.models.hdp.posterior import HDPPosterior, Outliers, Proposal
+from skbnp.models.hdp.moves import SplitMerge
+from skbnp.models.hdp.posterior import (
+    ENOUGH_CHOOSING,
+    SCORED,
+    HDPPosterior,
+    Outliers,
+    Proposal,
+)
 from skbnp.models.hdp.topic_ids import aligned_ids
 from skbnp.utils.arrays import deal_tokens, rows_of
 from skbnp.utils.matching import cosines, most_similar
@@ -32,6 +69,13 @@ from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import Amount
 from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
+#: Documents of a call that are learned from together, over those that a stream keeps.
+PART_SHARE = 0.125
+#: Documents of those kept that are learned again for each new one, as long as all are
+#: kept, see `benchmarks/results/stream_nights.md`.
+AGAIN = 24.0
+#: Documents of the first call that suffice to try other numbers of topics.
+ENOUGH_TRIED = 1000
 #: Births of a restart for each topic, and at least.
 BIRTH_RATE, FEWEST_BIRTHS = 1.0, 32
 #: Documents that a restart learns before topics end, and again before it is judged, as
@@ -186,6 +230,332 @@ class Candidate(NamedTuple):
         gain = compare(new, old, n_tokens)
         n_more = self.n_topics - other.n_topics
         return gain._replace(mean=gain.mean - penalty * n_more)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTrials:
+    """Learns documents of a stream in place, and tries other topics beside it.
+
+    Topics explain tables in updates, and tokens in restarts until some have ended.
+
+    Parameters
+    ----------
+    posterior : HDPPosterior
+        Of the stream; its reservoir has the documents that are kept.
+    moves : SplitMerge
+    min_gain : float
+        Share of what all topics gain that one must bring.
+    learn_new : callable (posterior, X, executor, monitor)
+        Learns documents that come.
+    learner_of_kept : callable (posterior, X, executor, are_counted)
+        Returns the learner of documents that came; `are_counted`: whether totals hold
+        each once.
+    n_samples : callable (posterior, X)
+        Returns how many documents totals stand for.
+    cross_fitted : callable (posterior, splits, X, executor)
+        Returns trials of which each of few documents judges some.
+    is_collapsed, folds_words, learns_burstiness : bool
+        Family, and what held-out documents choose.
+    """
+
+    posterior: HDPPosterior
+    executor: Executor
+    monitor: Monitor
+    moves: SplitMerge
+    min_gain: float
+    learn_new: Callable[..., None]
+    learner_of_kept: Callable[..., PassLearner]
+    n_samples: Callable[..., float]
+    cross_fitted: Callable[..., CrossFittedTrials]
+    _: KW_ONLY
+    is_collapsed: bool
+    folds_words: bool
+    learns_burstiness: bool
+
+    def learn(
+        self, X: sp.csr_array, batch_size: int, call: int, *, is_first: bool
+    ) -> None:
+        """Learn the documents of a call part by part, with trials that are due."""
+        posterior, begin = self.posterior, 0
+        while begin < X.shape[0]:
+            assert posterior.reservoir is not None
+            n_left = X.shape[0] - begin
+            size = max(batch_size, int(PART_SHARE * len(posterior.reservoir.keys)))
+            n_docs = -(-n_left // -(-n_left // size))  # parts of equal size
+            self._learn_part(X[begin : begin + n_docs], call, is_first=is_first)
+            begin += n_docs
+        if not is_first:
+            return
+        assert posterior.reservoir is not None
+        posterior.reservoir = posterior.reservoir.begin_restart()
+        if X.shape[0] >= ENOUGH_TRIED:
+            self.restart(X[:0], X.shape[0])
+            while posterior.restart is not None:
+                self.restart(X[:0], X.shape[0])
+
+    def _learn_part(self, X: sp.csr_array, call: int, *, is_first: bool) -> None:
+        """Score documents, learn them and those kept, and continue what is due."""
+        posterior, has_proposed = self.posterior, False
+        assert posterior.reservoir is not None
+        if posterior.n_steps > 0:
+            has_proposed = self._score(X[np.diff(X.indptr) > 0])
+        given = self.moves.reservoir_tokens, posterior.seed_entropy, call
+        posterior.reservoir, learned = posterior.reservoir.add(X, *given)
+        reservoir = posterior.reservoir
+        if learned.shape[0] == 0 and posterior.n_steps == 0:
+            learned = X  # there is nothing else yet
+        if learned.shape[0] > 0:
+            # After a fit, what is kept is no sample of all documents.
+            n_again = 0.0 if reservoir.n_before else self._n_again(X.shape[0])
+            self._learn_and_again(posterior, learned, n_again, self.monitor)
+        if reservoir.priors_are_due:
+            held_out = self._judges()
+            if held_out is not None:
+                self._with_best_priors(posterior, held_out)
+                posterior.reservoir = reservoir.end_priors()
+        if not is_first and posterior.reservoir.number_is_due:
+            self._choose_again()
+        elif not (is_first or has_proposed):
+            self.restart(learned, X.shape[0])
+
+    def _score(self, X: sp.csr_array) -> bool:
+        """Score documents before they are learned from; late topics may be born.
+
+        Returns whether topics were proposed.
+        """
+        posterior, has_proposed = self.posterior, False
+        for begin, end in pairwise(even_limits(X.shape[0], -(-X.shape[0] // SCORED))):
+            assert posterior.reservoir is not None
+            scores = score_documents(posterior, X[begin:end], self.executor)
+            posterior.reservoir = posterior.reservoir.record_scores(scores)
+            if self.is_collapsed and self.moves.births:
+                given = X[begin:end], scores, begin, self.executor, self.monitor
+                has_proposed |= propose_late_topics(posterior, *given)
+        return has_proposed
+
+    def _n_again(self, n_docs: int) -> float:
+        """Documents of those kept that are learned again after `n_docs` new ones.
+
+        In proportion to the share of the stream that is kept: each of these is learned
+        as often in the time in which the stream doubles.
+        """
+        assert self.posterior.reservoir is not None
+        n_kept = len(self.posterior.reservoir.keys)
+        return AGAIN * n_docs * min(n_kept / max(self.posterior.n_seen, 1), 1.0)
+
+    def _learn_and_again(
+        self,
+        posterior: HDPPosterior,
+        X: sp.csr_array,
+        n_again: float,
+        monitor: Monitor,
+        *,
+        are_counted: bool = True,
+    ) -> None:
+        """Learn new documents, and so many of those kept, in place.
+
+        `are_counted`: whether totals hold each kept document once.
+        """
+        assert self.posterior.reservoir is not None
+        self.learn_new(posterior, X, self.executor, monitor)
+        rng = stream(posterior.seed_entropy, Purpose.ORDER, posterior.n_steps)
+        kept = self.posterior.reservoir.draw(int(np.ceil(n_again)), rng)
+        if kept.shape[0] == 0:
+            return
+        n_seen = posterior.n_seen
+        learner = self.learner_of_kept(posterior, kept, self.executor, are_counted)
+        try:
+            learner.one_pass(monitor)
+        finally:
+            posterior.n_seen = n_seen  # they are no new ones
+
+    # -- few documents ----------------------------------------------------------------
+
+    def choose_first_number(self, X: sp.csr_array) -> None:
+        """Start from as many topics as the documents of the first call can tell."""
+        posterior, priors = self.posterior, dict[str, Any]()
+        some, splits = self._splits(X)
+        n_topics = some.shape[0] // cross_fit.DOCS_PER_TOPIC
+        n_topics = min(n_topics, posterior.state.n_components)
+        if splits:
+            n_topics, priors = self._choose(posterior, some, splits, self.monitor, 1)
+        self._start(posterior, X, X.shape[0], n_topics, priors)
+
+    def _choose_again(self) -> None:
+        """Start again from what the documents so far can tell, if it is another number.
+
+        While documents are too few to be held out. If it is the same, its priors alone
+        are new.
+        """
+        posterior = self.posterior
+        assert posterior.reservoir is not None
+        posterior.reservoir = posterior.reservoir.begin_restart()
+        kept, beside = posterior.reservoir.counts, posterior.copy()
+        some, splits = self._splits(kept)
+        if not splits:  # nothing judges
+            return
+        present = posterior.state.n_components
+        n_topics, priors = self._choose(beside, some, splits, discarding(), present)
+        if n_topics == present:
+            has_tables = priors["burstiness"] is not None
+            posterior.set_state(**priors, by_tables=has_tables)
+            return
+        self._start(beside, kept, posterior.n_seen, n_topics, priors)
+        beside.set_state(by_tables=False)
+        beside.step_origin, n_again = beside.n_steps, PASSES * kept.shape[0]
+        given = kept[:0], n_again, discarding()
+        self._learn_and_again(beside, *given, are_counted=False)
+        replace_topics(posterior, beside, self.executor, self.monitor)
+
+    def _splits(self, X: sp.csr_array) -> tuple[sp.csr_array, list[HeldOut]]:
+        """Return documents that choose a number, and those held out in each split.
+
+        If they are many, some of them choose as well.
+        """
+        rng = stream(OF_ALL_FITS, Purpose.SPLIT_TOKENS, 1)
+        some = X[np.diff(X.indptr) > 0]
+        if not has_few_tokens(some):
+            n_tokens = np.asarray(some.sum(axis=1)).ravel()
+            order = rng.permutation(some.shape[0])
+            n_some = int((np.cumsum(n_tokens[order]) < FEW_SHORT_TOKENS).sum())
+            some = some[np.sort(order[: max(n_some, ENOUGH_CHOOSING)])]
+        return some, hold_out_each(some, rng, FEWER_SPLITS)
+
+    def _choose(
+        self,
+        posterior: HDPPosterior,
+        some: sp.csr_array,
+        splits: list[HeldOut],
+        monitor: Monitor,
+        least: int,
+    ) -> tuple[int, dict[str, Any]]:
+        """Return the number of topics that predicts best, and its priors.
+
+        The smallest within one standard error of the best, the same whatever the seed;
+        of numbers below `least`, one topic is tried.
+        """
+        every = self.cross_fitted(posterior, splits, some, self.executor)
+        n_topics, best = every.choose_number(monitor, least)
+        return n_topics, {name: getattr(best, name) for name in LEARNED_PRIORS}
+
+    def _start(
+        self,
+        posterior: HDPPosterior,
+        X: sp.csr_array,
+        n_docs: float,
+        n_topics: int,
+        priors: dict[str, Any],
+    ) -> None:
+        """Start again in place from a number of topics, for so many documents."""
+        assert posterior.reservoir is not None
+        n_known = int(posterior.global_stats.topic_words.is_known.sum())
+        n_topics = max(n_topics, n_known, 1)
+        rows = posterior.reservoir.select_learned(X, posterior.seed_entropy)
+        rows = rows if rows.shape[0] else X
+        rng = stream(posterior.seed_entropy, Purpose.START, 1)
+        given = n_topics - n_known, rng, n_known, 1.0, DOC_SHARE
+        begun = propose_births(posterior, Corpus(rows), *given)
+        begun.global_stats.decay(n_docs / rows.shape[0])
+        ids = np.arange(n_topics)
+        ids[:n_known] = posterior.ids[:n_known]
+        with commit():
+            posterior.replace_globals(begun.state, begun.global_stats)
+            posterior.ids = ids
+            posterior.lineage = [Lineage(0, "init", (), tuple(ids.tolist()))]
+            posterior.set_state(**priors)
+
+    # -- restarts ---------------------------------------------------------------------
+
+    def restart(self, X: sp.csr_array, n_docs: int) -> None:
+        """Continue a restart by documents of the stream, or begin one if it has grown.
+
+        `X` are those of `n_docs` that are learned. An interrupt ends the restart, and
+        it begins again.
+        """
+        posterior, restart = self.posterior, self.posterior.restart
+        posterior.restart = None
+        if restart is None:
+            restart, X = self._begun(), X[:0]  # documents are among those kept
+            if restart is None:
+                return
+        else:
+            restart = restart.copy()
+        beside, n_again = restart.posterior, self._n_again(n_docs)
+        if X.shape[1] > beside.global_stats.topic_words.shape[0]:
+            beside.global_stats.topic_words.widen(X.shape[1])
+        given = beside, X, n_again, discarding()
+        self._learn_and_again(*given, are_counted=restart.is_reduced)
+        restart.n_left = max(restart.n_left - n_again, 0.0)
+        if restart.n_left == 0.0:
+            restart = self._end_topics(restart)
+        posterior.restart = restart
+
+    def _begun(self) -> Restart | None:
+        """Return a new restart if one is due and documents judge, or None."""
+        posterior = self.posterior
+        reservoir, outliers = posterior.reservoir, posterior.outliers
+        assert reservoir is not None
+        is_due = reservoir.is_due or (reservoir.is_due_early and not self.is_collapsed)
+        if not is_due or (outliers is not None and outliers.proposal is not None):
+            return None
+        held_out = self._judges()
+        if held_out is None:
+            return None
+        posterior.reservoir = reservoir.begin_restart()
+        n_samples = self.n_samples(posterior, held_out.train.X)
+        given = held_out.train, n_samples, bool(self.moves.births)
+        return Restart.of(posterior, *given)
+
+    def _end_topics(self, restart: Restart) -> Restart | None:
+        """End topics of a restart, which learns on, or judge it if they have ended."""
+        posterior, held_out = self.posterior, self._judges()
+        assert posterior.reservoir is not None
+        if held_out is None:
+            return None
+        beside = self._with_best_priors(restart.posterior, held_out)
+        gain = beside.gain_over_words(held_out, self.folds_words)
+        penalty = self.min_gain * max(gain, 0.0)
+        if not restart.is_reduced:
+            restart.reduce(beside, held_out, penalty)
+            return restart
+        beside = beside.reduced_finely(held_out, penalty)
+        present = self._with_best_priors(posterior, held_out)
+        net = beside.gain_over(present, held_out, penalty, slice(None))
+        is_better = net.mean > max(MARGIN, MARGIN_ERRORS * net.error)
+        self.monitor.report(
+            f"restart with {beside.n_topics} topics "
+            f"{'accepted' if is_better else 'rejected'}: "
+            f"held-out documents gain {net.mean:.4f} +- {net.error:.4f} nats"
+        )
+        n_before, n_next = present.n_topics, 0.0
+        if is_better:
+            replace_topics(posterior, beside.posterior, self.executor, self.monitor)
+            posterior.equivalent, posterior.gains = None, ((beside.n_topics, gain),)
+            if beside.n_topics > (1.0 + MANY_BIRTHS) * n_before:
+                n_next = GROWTH_AFTER_BIRTHS * posterior.reservoir.n_docs
+        posterior.reservoir = posterior.reservoir.end_restart(is_better, n_next)
+        return None
+
+    def _with_best_priors(
+        self, posterior: HDPPosterior, held_out: HeldOut
+    ) -> Candidate:
+        """Set priors in place under which held-out documents of a stream are likely."""
+        posterior.global_stats.topic_words.trim()
+        folds = fold_words(held_out) if self.folds_words else ()
+        given = held_out, posterior, self.executor, folds
+        result = choose_priors(*given, repeats=self.learns_burstiness)
+        if held_out.first_uses(result) < FEWEST_FIRST_USES:  # repeats predict it all
+            posterior.set_state(burstiness=None)
+            result = held_out.predict(posterior, self.executor)
+        posterior.set_state(by_tables=posterior.state.burstiness is not None)
+        return Candidate.of(posterior, held_out, self.executor, result)
+
+    def _judges(self) -> HeldOut | None:
+        """Documents of a stream that are held out, or None if they are too few."""
+        posterior = self.posterior
+        assert posterior.reservoir is not None
+        rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
+        return posterior.reservoir.held_out(rng)
 
 
 def replace_topics(
