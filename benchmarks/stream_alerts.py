@@ -226,7 +226,7 @@ SETTINGS = {
         f"{name} {value:g}": {name: value}
         for name, values in {
             "FALSE_ALARMS": (0.005, 0.02),
-            "MOST_BEFORE": (0.05, 0.2),
+            "MOST_BEFORE": (0.1, 0.4),
             "OLDER": (0.25, 1.0),
             "MOST_PROPOSED": (4, 16),
             "ROUNDS": (5, 20),

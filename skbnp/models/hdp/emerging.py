@@ -36,7 +36,7 @@ FALSE_ALARMS = 0.01
 N_KINDS = 2
 #: Share of documents that have a new topic before it begins, over that since, at most;
 #: for one that has faded the other way.
-MOST_BEFORE = 0.1
+MOST_BEFORE = 0.2
 #: Share of tokens of a topic before a call, over that since, from which it is older:
 #: others are proposed anew.
 OLDER = 0.5
