@@ -143,7 +143,12 @@ def alerts(hdp, since):
 
 
 def learn_new(docs, seed):
-    """Learn night by night, until an alert is about the new topic."""
+    """Learn night by night, until an alert is about the new topic.
+
+    Nothing if the section is too small for a night.
+    """
+    if len(docs.nights) <= N_QUIET:
+        return
     hdp, n_new, others, after = HDP(random_state=seed), 0, 0, None
     for night, (counts, is_new) in enumerate(docs.nights, 1):
         with warnings.catch_warnings(action="ignore"):

@@ -255,34 +255,34 @@ class _Worker:
     def _work(self, has_ended: Event) -> None:
         end_with(has_ended)
         while True:
-            self._given.wait_above(self._done.count, AWAKE)
+            self._given.wait_above(self._done.now(), AWAKE)
             with self._changed:
                 while self._queue is None and not self._is_over:
                     self._changed.wait()
                 queue, self._queue = self._queue, None
-                number = self._given.count
+                number = self._given.now()
             if queue is None:
                 return
             queue.work()
             with self._changed:
-                self._done.count = number
+                self._done.move_to(number)
                 self._changed.notify()
 
     def give(self, queue: _Queue) -> None:
         """Let the thread work on a queue, when it has ended its work."""
         with self._changed:
             self._queue = queue
-            self._given.count += 1
+            self._given.move_to(self._given.now() + 1)
             self._changed.notify()
 
     def wait_for(self, queue: _Queue) -> None:
         """Wait for the end of the last tasks of a queue, if the thread has begun."""
-        last = self._given.count - 1
+        last = self._given.now() - 1
         if self._queue is queue or self._done.wait_above(last, AWAKE):
             return
-        while self._done.count <= last:
+        while self._done.now() <= last:
             with commit(), self._changed:
-                if self._done.count <= last:
+                if self._done.now() <= last:
                     self._changed.wait(PATIENCE)
 
     def take_back(self, queue: _Queue) -> None:

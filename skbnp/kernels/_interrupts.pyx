@@ -31,18 +31,17 @@ cdef int look() except -1 nogil:
 cdef class Gate:
     """Count that threads change one at a time, and others wait for awake."""
 
-    cdef volatile long _count
+    cdef volatile Py_ssize_t _count
 
-    @property
-    def count(self):
-        """The present count."""
+    def now(self) -> int:
+        """Return the count."""
         return self._count
 
-    @count.setter
-    def count(self, long count):
+    def move_to(self, Py_ssize_t count):
+        """Change the count."""
         self._count = count
 
-    def wait_above(self, long count, double limit):
+    def wait_above(self, Py_ssize_t count, double limit) -> bool:
         """Wait awake until the count is above `count`; return whether it is.
 
         At most `limit` seconds, without the lock of the interpreter.

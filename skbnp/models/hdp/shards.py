@@ -366,11 +366,11 @@ class _Runner(Executor):
     n_workers = 1
 
     def __init__(self, run: Run):
-        self._run = run
+        self._map = run
 
     def map(self, function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
         """Yield `function(item)` for each item, in order."""
-        return iter(self._run(function, items))
+        return iter(self._map(function, items))
 
 
 @dataclass(frozen=True, slots=True)
