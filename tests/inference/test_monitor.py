@@ -204,9 +204,10 @@ def test_the_history_of_a_stream_has_a_limit(kind, monkeypatch):
     X = make_bars(8, random_state=0).data
     model = kind(max_iter=1) if kind is GibbsHDP else kind()
     for _ in range(60):
+        before = model.history_["step"][-1] if hasattr(model, "history_") else 0
         model.partial_fit(X)
     steps = model.history_["step"]
-    assert len(steps) <= 21
+    assert len(steps) <= 20 + steps[-1] - before  # those of a call are whole
     assert {len(values) for values in model.history_.values()} == {len(steps)}
     assert steps == sorted(steps)
     assert steps[0] == 1

@@ -168,13 +168,16 @@ def test_copies_of_a_topic_count_as_one(two_groups):
 def test_intervals_of_few_documents_are_those_of_students_t(n):
     """Of 2000 groups, the standard error of coverage is .007."""
     rng = np.random.default_rng(0)
-    values = rng.normal(size=(n, 2000))
+    values = rng.normal(10.0, size=(n, 2000))
+    rest = 40_000.0 - values.sum(axis=1)  # a last topic: as many tokens in each
+    tokens = sp.csr_array(np.column_stack([values, rest]))
     rows, ones = np.arange(n), np.ones(n)
-    given = [(rows, ones[:, None])], [values], ones, rows, 400, rng, "identity"
+    given = [(rows, ones[:, None])], [tokens], ones, rows, 400, rng, "identity"
     mean, draws, freedom, _ = _shares._estimated(*given)
-    ((std,), (low,), (high,)) = _shares._limits(mean, draws, freedom, 0.9)
+    limits = _shares._limits(mean, draws, freedom, 0.9)
+    std, low, high = (40_000.0 * of[0, :-1] for of in limits)
     assert_allclose((std**2).mean(), 1.0 / n, rtol=0.1)
-    assert 0.86 <= ((low <= 0.0) & (high >= 0.0)).mean() <= 0.93
+    assert 0.86 <= ((low <= 10.0) & (high >= 10.0)).mean() <= 0.93
 
 
 def test_gain_of_one_topic_is_that_of_the_whole_objective(monkeypatch):
