@@ -77,6 +77,16 @@ def warn_if_first_documents_are_few(n_topics: int, n_docs: int, n_enough: int) -
         )
 
 
+def warn_if_total_is_ignored(total_samples: float | None) -> None:
+    """Warn of a number of documents of a stream that learning does not read."""
+    if total_samples is not None:
+        warn_caller(
+            f"total_samples={total_samples:g} has no effect: documents that the stream "
+            "keeps judge its topics and priors, which suit the documents so far. Leave "
+            "it out, or set split_merge=False."
+        )
+
+
 def warn_if_unsure(
     n_topics: int, numbers: tuple[int, int] | None, n_docs: float
 ) -> None:

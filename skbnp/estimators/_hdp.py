@@ -18,6 +18,7 @@ from skbnp.estimators._cautions import (
     warn_if_empty_topics,
     warn_if_first_documents_are_few,
     warn_if_many_topics,
+    warn_if_total_is_ignored,
     warn_if_unsure,
 )
 from skbnp.estimators._checkpoints import FitAccount
@@ -1093,6 +1094,8 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             folds_words=plan.of_trials["folds_words"],
             learns_burstiness=plan.learns_burstiness,
         )
+        if posterior.n_steps == 0:
+            warn_if_total_is_ignored(self.total_samples)
         is_first = posterior.n_steps == 0 and isinstance(self.init, str)
         if is_first and counts.shape[0] > 0:
             trials.choose_first_number(counts)

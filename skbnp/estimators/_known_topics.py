@@ -51,8 +51,8 @@ class KnownTopics:
         them: their rows of `components_` are those given, bit by bit.
     weight : float, default=0.1
         What seed words weigh: the topic's prior has so many tokens of each seed word
-        for each token of it in the corpus (in a stream, the first chunk, as many times
-        as that goes into `total_samples`), at least one. > 0.
+        for each token of it in the corpus (in a stream, the first chunk; without
+        trials, as many times as that goes into `total_samples`), at least one. > 0.
     prior : float, default=0.05
         Dirichlet parameter of all other topics, and of words that are not seed words,
         in [1e-100, 1e10].

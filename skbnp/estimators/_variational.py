@@ -814,9 +814,9 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         """Number of first documents of a stream with mean weights."""
         if self.warm_up == 0 or posterior.is_warm:
             return 0.0
-        if self.total_samples is None:
+        if self._n_stream_docs is None:
             return STREAM_WARM_UP
-        return self.warm_up * self.total_samples
+        return self.warm_up * self._n_stream_docs
 
     def _number_topics(self, posterior) -> None:
         """Renumber topics by weight at the end of a new fit, in place."""

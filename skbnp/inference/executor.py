@@ -1,15 +1,14 @@
 """Commits, and an ordered map: this thread, threads, or a backend of joblib.
 
-joblib's `Parallel` polls: a call lasts at least 10 ms, as long as a whole minibatch. A
-thread that sleeps begins 0.1 ms late, often on the core of the thread that wakes it,
-and a block of a minibatch takes no longer. So joblib gives the number of jobs, and runs
-all work if the user has chosen a backend (`joblib.parallel_config`); otherwise the work
-runs on threads that last as long as the fit, and stay awake for a moment after it.
-Results come in the order of the items, whichever ends first.
+joblib's `Parallel` polls: a call lasts at least 10 ms, as long as a whole minibatch,
+while a pool that is kept for the whole fit answers in some 30 microseconds. So joblib
+gives the number of jobs, and runs all work if the user has chosen a backend
+(`joblib.parallel_config`); otherwise the work runs on one pool per fit. Results come
+in the order of the items, whichever ends first.
 
-An interrupt that arrives while the calling thread takes a lock leaves the lock taken,
-or another error comes out. So it is deferred until the lock is free. Long work checks
-for interrupts itself; that of other threads ends when their executor does.
+An interrupt that arrives while the calling thread takes a lock of the pool leaves the
+lock taken, or another error comes out. So it is deferred until the lock is free.
+Long work checks for interrupts itself; that of a pool ends when its executor does.
 """
 
 import operator
@@ -17,10 +16,10 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
-from threading import Condition, Event, Lock, Thread
+from threading import Event
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -29,7 +28,7 @@ from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 from sklearn.utils.parallel import Parallel, delayed
 
-from skbnp.kernels._interrupts import Gate, end_with
+from skbnp.kernels._interrupts import end_with
 
 
 @contextmanager
@@ -55,9 +54,7 @@ def commit() -> Iterator[None]:
             previous(*pending[0])
 
 
-#: Seconds that a thread waits awake for more work, or for the last work of others.
-AWAKE = 2e-4
-#: Seconds that an interrupt may have to wait while other threads work.
+#: Seconds that an interrupt may have to wait for the first result.
 PATIENCE = 0.05
 #: Items of each thread in memory, with their results, which may be large.
 AHEAD = 2
@@ -86,8 +83,8 @@ class Executor:
         As in scikit-learn.
     """
 
+    _pool: ThreadPoolExecutor | None = None
     _errors: np.errstate
-    _threads: "Sequence[_Worker]" = ()
 
     def __init__(self, n_jobs: int | None):
         """Read the number of jobs and the backend of joblib."""
@@ -96,10 +93,10 @@ class Executor:
         backend, _ = get_active_backend(prefer="threads")
         self._runs_threads = getattr(backend, "supports_sharedmem", False)
         self._is_lazy = getattr(backend, "supports_return_generator", False)
-        self._has_ended, self._is_busy = Event(), Lock()
+        self._has_ended = Event()
 
     def __enter__(self) -> "Executor":
-        """Start the threads, if there are several jobs.
+        """Start the pool of threads, if there are several jobs.
 
         Until the end, numbers too small for a float are zero, also where a user's code
         makes NumPy raise (threads have NumPy's defaults).
@@ -108,24 +105,24 @@ class Executor:
         self._errors.__enter__()
         if self.n_workers > 1 and self._runs_threads:
             self._has_ended.clear()
-            n_others = self.n_workers - 1
-            with commit():
-                self._threads = [_Worker(self._has_ended) for _ in range(n_others)]
+            self._pool = ThreadPoolExecutor(
+                self.n_workers - 1, initializer=end_with, initargs=(self._has_ended,)
+            )
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """End the threads."""
+        """Stop the pool of threads."""
         self._errors.__exit__(*error)
-        with commit():  # the items in work end first
+        if self._pool is not None:
             self._has_ended.set()
-            for thread in self._threads:
-                thread.end()
-            self._threads = ()
+            with commit():  # the items in work end first
+                self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
 
     @property
     def shares_memory(self) -> bool:
         """Whether arrays that a function writes to are those of this process."""
-        return self.n_workers == 1 or bool(self._threads)
+        return self.n_workers == 1 or self._pool is not None
 
     def map(self, function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
         """Yield `function(item)` for each item, in order, computed in parallel.
@@ -134,19 +131,24 @@ class Executor:
         """
         if self.n_workers == 1:
             return map(function, items)
-        if self._threads:
-            return self._map_on_threads(function, items)
+        if self._pool is not None:
+            return self._map_pool(self._pool, function, items)
         kind = "generator" if self._is_lazy else "list"
         jobs = Parallel(n_jobs=self.n_jobs, return_as=kind)
         return iter(jobs(delayed(function)(item) for item in items))
 
     def map_all(self, function: Callable[[S], T], items: Iterable[S]) -> list[T]:
         """Return `function(item)` for all items, in order, computed in parallel."""
-        if not self._threads:
+        if self._pool is None:
             return list(self.map(function, items))
-        results, errors = self._results(function, list(items))
-        for error in errors:
-            raise error
+        given = list(items)
+        results: list[Any] = [None] * len(given)
+
+        def task(place: int) -> None:
+            """Write one result."""
+            results[place] = function(given[place])
+
+        self.run([partial(task, place) for place in range(len(given))])
         return results
 
     def map_here(self, function: Callable[[S], T], items: Iterable[S]) -> list[T]:
@@ -157,62 +159,47 @@ class Executor:
     def run(self, tasks: Sequence[Task]) -> None:
         """Run tasks that write to memory of this process, and wait for all of them.
 
-        Without threads, they run one after another. After an error no other task
-        begins; of several errors that of the first task is raised.
+        Each thread takes the next task that has not begun, which costs less than an
+        item of `map`. Without threads, they run one after another. After an error no
+        other task begins; of several errors that of the first task is raised.
         """
-        for _, error in self._run(tasks):
-            raise error
-
-    def _map_on_threads(
-        self, function: Callable[[S], T], items: Iterable[S]
-    ) -> Iterator[T]:
-        """Map on the threads, some items at a time."""
-        left = iter(items)
-        while some := list(islice(left, AHEAD * self.n_workers)):
-            results, errors = self._results(function, some)
-            yield from results
-            for error in errors:
-                raise error
-
-    def _results(
-        self, function: Callable[[S], T], items: Sequence[S]
-    ) -> tuple[list[T], list[Exception]]:
-        """Return `function(item)` of the items before the first error, and errors."""
-        results: list[Any] = [None] * len(items)
-
-        def task(place: int) -> None:
-            """Write one result."""
-            results[place] = function(items[place])
-
-        errors = self._run([partial(task, place) for place in range(len(items))])
-        n_results = errors[0][0] if errors else len(items)
-        return results[:n_results], [error for _, error in errors]
-
-    def _run(self, tasks: Sequence[Task]) -> list[tuple[int, Exception]]:
-        """Run tasks, and wait for all of them; return errors and where they came.
-
-        Each thread takes the next task that has not begun. Tasks that are run by a task
-        run one after another.
-        """
+        n_others = min(self.n_workers, len(tasks)) - 1
+        if self._pool is None or n_others < 1:
+            run_in_turn(tasks)
+            return
         queue = _Queue(tasks)
-        threads = self._threads[: max(len(tasks) - 1, 0)]
-        if not threads or not self._is_busy.acquire(blocking=False):
-            queue.work()
-            return queue.errors
+        others: list[Future[None]] = []
         try:
             with commit():
-                for thread in threads:
-                    thread.give(queue)
+                others += [self._pool.submit(queue.work) for _ in range(n_others)]
             queue.work()
-            for thread in threads:
-                thread.wait_for(queue)
+            for other in others:
+                _wait_for(other)
+        finally:
+            queue.close()
+        if queue.errors:
+            raise min(queue.errors, key=operator.itemgetter(0))[1]
+
+    def _map_pool(
+        self,
+        pool: ThreadPoolExecutor,
+        function: Callable[[S], T],
+        items: Iterable[S],
+    ) -> Iterator[T]:
+        """Map on the pool, with this thread working on items not begun."""
+        waiting: deque[tuple[Future[T], S]] = deque()
+        try:
+            for item in items:
+                if len(waiting) >= AHEAD * self.n_workers:
+                    yield _first(waiting, function)
+                with commit():
+                    waiting.append((pool.submit(function, item), item))
+            while waiting:
+                yield _first(waiting, function)
         finally:
             with commit():
-                queue.close()
-                for thread in threads:
-                    thread.take_back(queue)
-                self._is_busy.release()
-        return sorted(queue.errors, key=operator.itemgetter(0))
+                for future, _ in waiting:
+                    future.cancel()
 
 
 class _Queue:
@@ -223,7 +210,7 @@ class _Queue:
         self.errors: list[tuple[int, Exception]] = []
 
     def work(self) -> None:
-        """Run tasks until none is left, or one has failed."""
+        """Run tasks until none is left."""
         while self._left:
             try:
                 number, task = self._left.popleft()
@@ -240,60 +227,39 @@ class _Queue:
         self._left.clear()
 
 
-class _Worker:
-    """A thread that works on one queue after the other."""
-
-    def __init__(self, has_ended: Event):
-        """Start the thread; `has_ended` ends long work."""
-        self._changed = Condition()
-        self._queue: _Queue | None = None  # that has not begun
-        self._is_over = False
-        self._given, self._done = Gate(), Gate()  # how many queues
-        self._thread = Thread(target=self._work, args=(has_ended,), daemon=True)
-        self._thread.start()
-
-    def _work(self, has_ended: Event) -> None:
-        end_with(has_ended)
-        while True:
-            self._given.wait_above(self._done.now(), AWAKE)
-            with self._changed:
-                while self._queue is None and not self._is_over:
-                    self._changed.wait()
-                queue, self._queue = self._queue, None
-                number = self._given.now()
-            if queue is None:
+def _wait_for(other: Future[None]) -> None:
+    """Wait for a thread, or cancel it if it has not begun."""
+    while True:
+        with commit():
+            if other.cancel():
                 return
-            queue.work()
-            with self._changed:
-                self._done.move_to(number)
-                self._changed.notify()
+            wait([other], timeout=PATIENCE)
+            if other.done():
+                return other.result()
 
-    def give(self, queue: _Queue) -> None:
-        """Let the thread work on a queue, when it has ended its work."""
-        with self._changed:
-            self._queue = queue
-            self._given.move_to(self._given.now() + 1)
-            self._changed.notify()
 
-    def wait_for(self, queue: _Queue) -> None:
-        """Wait for the end of the last tasks of a queue, if the thread has begun."""
-        last = self._given.now() - 1
-        if self._queue is queue or self._done.wait_above(last, AWAKE):
-            return
-        while self._done.now() <= last:
-            with commit(), self._changed:
-                if self._done.now() <= last:
-                    self._changed.wait(PATIENCE)
+def _first(waiting: deque[tuple[Future[T], S]], function: Callable[[S], T]) -> T:
+    """Return the first result of a queue, and work while it is not there."""
+    while True:
+        with commit():
+            first, _ = waiting[0]
+            if first.done():
+                waiting.popleft()
+                return first.result()
+            places = reversed(range(len(waiting)))
+            place = next((at for at in places if waiting[at][0].cancel()), None)
+            if place is None:
+                wait([first], timeout=PATIENCE)
+        if place is not None:
+            _, item = waiting[place]
+            waiting[place] = (_completed(function, item), item)
 
-    def take_back(self, queue: _Queue) -> None:
-        """Let the thread not begin with a queue."""
-        with self._changed:
-            if self._queue is queue:
-                self._queue = None
 
-    def end(self) -> None:
-        """End the thread, after its present work."""
-        with self._changed:
-            self._is_over = True
-            self._changed.notify()
-        self._thread.join()
+def _completed(function: Callable[[S], T], item: S) -> Future[T]:
+    """Call a function now, and return its result or error as a future."""
+    future: Future[T] = Future()
+    try:
+        future.set_result(function(item))
+    except Exception as error:  # raised in its turn
+        future.set_exception(error)
+    return future

@@ -107,7 +107,7 @@ class Monitor(Reporter):
     change: float = nan
     n_passes: int = 0
     last: float = nan  # value of the criterion
-    _n_shown: int = 0  # updates before the last message of a pass
+    _n_updates: int = 0  # in the trace, at the end of the last pass
     _start: float = field(init=False)  # seconds
 
     def __post_init__(self) -> None:
@@ -157,12 +157,12 @@ class Monitor(Reporter):
         )
         converged = is_small or (has_ended and self.tol > 0.0)
         self.last = value if is_exact_pass else nan
+        is_beside, self._n_updates = len(trace) == self._n_updates, len(trace)
         if self.verbose and self.n_passes % self.verbose == 0:
             parts = f"{self.history['n_components'][-1]} {self.parts_name}"
             what = f"{parts}, {value:.5f} nats per {self.unit}"
-            if len(trace) == self._n_shown:  # no update of the model
+            if is_beside:
                 what = f"of a trial beside {parts}"
-            self._n_shown = len(trace)
             seconds = time.perf_counter() - self._start
             self.report(f"pass {self.n_passes}: {what}, {seconds:.1f} s")
         return converged

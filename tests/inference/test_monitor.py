@@ -144,10 +144,11 @@ def test_message_tells_topics_and_bound(family, hide_logging, capsys):
     assert f"3 topics, {value:.5f} nats per token" in capsys.readouterr().out
 
 
-def test_a_pass_of_a_trial_is_shown_as_that(hide_logging, capsys):
+@pytest.mark.parametrize("verbose", [1, 3])
+def test_a_pass_of_a_trial_is_shown_as_that(verbose, hide_logging, capsys):
     """The model stays as it is, time does not."""
     hide_logging()
-    HDP(5, random_state=0, verbose=1, max_iter=30).fit(topic_counts(600, 60))
+    HDP(5, random_state=0, verbose=verbose, max_iter=30).fit(topic_counts(600, 60))
     passes = [line for line in capsys.readouterr().out.split("\n") if "] pass " in line]
     seconds = [float(line.split()[-2]) for line in passes]
     assert seconds == sorted(seconds)

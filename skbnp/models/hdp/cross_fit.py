@@ -379,8 +379,13 @@ class CrossFittedTrials:
         Of other numbers than a split has tried, its log probabilities are interpolated.
         """
         trials = self._begin(self.posterior.state.n_components)
-        monitor.remind("trials beside each of the splits")
-        executor_of(trials).run([partial(run_to_end, one.search()) for one in trials])
+
+        def search(one: HeldOutTrials) -> None:
+            """Make the passes of one split."""
+            monitor.remind("trials beside each of the splits")
+            run_to_end(one.search())
+
+        executor_of(trials).run([partial(search, one) for one in trials])
         for one in trials:
             if not one.path:  # the passes have ended before the first reduction
                 one.path[result_of(one).state.n_components] = _held_out_logs(one)

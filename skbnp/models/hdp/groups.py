@@ -378,6 +378,7 @@ class Groups:
             given = base[row], parts, self.n_docs[own], concentration[row]
             q = self.infer(doc_topic[docs], *given)
             result[docs] += q @ parts.astype(np.float32)
+        np.maximum(result, LEAST_TABLES, out=result)  # sums of differences round
         result *= concentration[at][:, None]
         return result
 
