@@ -131,8 +131,8 @@ class HDP(ShardedMixin, LocalHDP):
     from the few numbers that say which topics each document uses.
 
     Results are not those of `skbnp.HDP`, whose minibatches are drawn anew in each
-    pass, but predict equally well; ``client=None`` has the bits of any cluster. Few
-    documents, below 400 or 80,000 tokens, belong in `skbnp.HDP`: there each of them
+    pass, but predict equally well; ``client=None`` has the bits of any cluster. Fit
+    few documents, below 400 or 80,000 tokens, with `skbnp.HDP`: there each of them
     judges numbers of topics in turn, here one held-out sample does.
 
     Examples

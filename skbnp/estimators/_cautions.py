@@ -82,7 +82,7 @@ def warn_if_total_is_ignored(total_samples: float | None) -> None:
     if total_samples is not None:
         warn_caller(
             f"total_samples={total_samples:g} has no effect: documents that the stream "
-            "keeps judge its topics and priors, which suit the documents so far. Leave "
+            "keeps judge its topics, and choose priors for the documents so far. Leave "
             "it out, or set split_merge=False."
         )
 

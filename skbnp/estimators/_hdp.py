@@ -858,7 +858,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
 
     @property
     def _n_stream_docs(self) -> float | None:
-        """None where held-out documents judge: their topic prior suits the totals."""
+        """None where held-out documents choose the topic prior, for those so far."""
         return self.total_samples if self._plan.stream_moves is None else None
 
     def _stream_warm_up(self, posterior) -> float:

@@ -372,7 +372,7 @@ class StreamTrials:
     # -- few documents ----------------------------------------------------------------
 
     def choose_first_number(self, X: sp.csr_array) -> None:
-        """Start from as many topics as the documents of the first call can tell."""
+        """Start from the number of topics that predicts the first documents best."""
         posterior, priors = self.posterior, dict[str, Any]()
         some, splits = self._splits(X)
         n_topics = some.shape[0] // cross_fit.DOCS_PER_TOPIC
@@ -382,7 +382,7 @@ class StreamTrials:
         self._start(posterior, X, X.shape[0], n_topics, priors)
 
     def _choose_again(self) -> None:
-        """Start again from what the documents so far can tell, if it is another number.
+        """Start again if another number of topics predicts the documents so far best.
 
         While documents are too few to be held out. If it is the same, its priors alone
         are new.
