@@ -21,10 +21,10 @@ from skbnp.utils.fitted import token_shares
 
 
 @lru_cache(maxsize=1)
-def default_fit(corpus):
+def default_fit(corpus, seed):
     """Fit of a corpus that finds the number of topics."""
     with warnings.catch_warnings(action="ignore"):
-        return fitted(HDP(random_state=0, min_gain=0), documents(corpus))
+        return fitted(HDP(random_state=seed, min_gain=0), documents(corpus))
 
 
 def documents(corpus):
@@ -42,7 +42,7 @@ def with_settings(estimator, n, **settings):
         vars(topic_groups).update(usual)
 
 
-def merged_at_random(estimator, n, seed=0):
+def merged_at_random(estimator, n, seed):
     """Merge the topics of a fit into groups at random; each has one at the least."""
     rng, k = np.random.default_rng(seed), estimator.n_components_
     group = rng.permutation(np.append(np.arange(n), rng.integers(0, n, k - n)))
@@ -53,43 +53,59 @@ def merged_at_random(estimator, n, seed=0):
     return result
 
 
-#: Ways to n topics, given the documents, the fit that finds a number, and n.
+#: Ways to n topics, given documents, the fit that finds a number, n, and a seed.
 WAYS = {
-    "merged": lambda docs, fit, n: reduce_topics(fit, n),
-    "merged, prior .01": lambda docs, fit, n: with_settings(fit, n, PRIOR=0.01),
-    "merged, prior 1": lambda docs, fit, n: with_settings(fit, n, PRIOR=1.0),
-    "merged, one path": lambda docs, fit, n: with_settings(fit, n, N_GROUPS=1),
-    "merged, 30 groups": lambda docs, fit, n: with_settings(fit, n, N_GROUPS=30),
-    "merged, 5 candidates": lambda docs, fit, n: with_settings(fit, n, N_NEAREST=5),
-    "merged, 30 candidates": lambda docs, fit, n: with_settings(fit, n, N_NEAREST=30),
-    "merged at random": lambda docs, fit, n: merged_at_random(fit, n),
-    "fitted": lambda docs, fit, n: fixed(n).fit(docs.train),
-    "fitted, from merged": lambda docs, fit, n: fixed(
-        n, init=reduce_topics(fit, n)
+    "merged": lambda docs, fit, n, _: reduce_topics(fit, n),
+    "merged, prior .01": lambda docs, fit, n, _: with_settings(fit, n, PRIOR=0.01),
+    "merged, prior 1": lambda docs, fit, n, _: with_settings(fit, n, PRIOR=1.0),
+    "merged, one path": lambda docs, fit, n, _: with_settings(fit, n, N_GROUPS=1),
+    "merged, 30 groups": lambda docs, fit, n, _: with_settings(fit, n, N_GROUPS=30),
+    "merged, 5 candidates": lambda docs, fit, n, _: with_settings(fit, n, N_NEAREST=5),
+    "merged, 30 candidates": lambda docs, fit, n, _: with_settings(
+        fit, n, N_NEAREST=30
+    ),
+    "merged at random": lambda docs, fit, n, seed: merged_at_random(fit, n, seed),
+    "fitted": lambda docs, fit, n, seed: fixed(n, seed).fit(docs.train),
+    "fitted, from merged": lambda docs, fit, n, seed: fixed(
+        n, seed, init=reduce_topics(fit, n)
     ).fit(docs.train),
 }
 
 
-def fixed(n, **more):
+def fixed(n, seed, **more):
     """Return a model of n topics."""
-    return HDP(n, split_merge=False, random_state=0, **more)
+    return HDP(n, split_merge=False, random_state=seed, **more)
 
 
-def learn(docs, corpus, n, way):
+def learn(docs, corpus, seed, n, way):
     """Yield a model of n topics; of None, the fit that finds the number."""
-    whole = default_fit(corpus)
+    whole = default_fit(corpus, seed)
     if n is None:
         if way == "fitted":
             yield whole
     elif n < whole.n_topics():
         with warnings.catch_warnings(action="ignore"):
             make = WAYS[way]
-            yield Fit(docs, *common.cpu_seconds(lambda: make(docs, whole.model, n)))
+            yield Fit(
+                docs, *common.cpu_seconds(lambda: make(docs, whole.model, n, seed))
+            )
+
+
+def over_seeds(rows):
+    """Medians over seeds, and by how much their scores are apart."""
+    by = "corpus", "n", "way"
+    apart = [
+        float(np.ptp([row["score"] for row in same]))
+        for _, same in common.groups(rows, by)
+    ]
+    table = common.medians(rows, by)
+    return [line | {"apart": own} for line, own in zip(table, apart, strict=True)]
 
 
 CASE = Case(
     axes={
         "corpus": ("ap", "docstrings", "kos", "nips_abstracts"),
+        "seed": (0, 1, 2),
         "n": (None, 10, 20, 40),
         "way": tuple(WAYS),
     },
@@ -101,6 +117,9 @@ CASE = Case(
         "diversity": lambda fit: topic_diversity(fit.model),
         "heaviest": lambda fit: token_shares(fit.model).max(),
     },
+    summary=over_seeds,
+    over="seed",
+    keeps=("corpus", "seed", "n", "way"),
 )
 
 

@@ -1,6 +1,7 @@
 """What the measures of the guide's page on quality are on ordinary texts.
 
-SKBNP_DATA=... python benchmarks/topic_quality.py [CORPUS ...] [--fits N]
+SKBNP_DATA=... python benchmarks/topic_quality.py [CORPUS ...] [--seeds N ...]
+    [--fits N]
 """
 
 import argparse
@@ -25,6 +26,7 @@ LEAST_DOCUMENTS, LARGEST_SHARE = 3, 0.3
 COLUMNS = (
     *("corpus", "documents", "words each", "coherence", "least", "median", "most"),
     *("diversity", "agreement", "in all fits", "gain", "gain, topics alone"),
+    *("seeds", "apart"),
 )
 
 
@@ -38,18 +40,19 @@ def documents(name):
     return common.standard_split(counts[:, used])
 
 
-def measure(name, n_fits):
-    """A row of the table."""
+def measure(name, seed, n_fits):
+    """All measures of a corpus, of fits with one seed."""
     train, test = documents(name)
-    topics = HDP(N_TOPICS, split_merge=False, random_state=0)
+    topics = HDP(N_TOPICS, split_merge=False, random_state=seed)
     again = stability(topics, train, n_fits=n_fits)
     topics.fit(train)
-    one = HDP(1, split_merge=False, random_state=0).fit(train)
+    one = HDP(1, split_merge=False, random_state=seed).fit(train)
     everything = sp.vstack([train, test])
     coherence = topic_coherence(topics, everything)
     recurrence = again.consensus.to_frame()["recurrence"]
     return {
         "corpus": name,
+        "seed": seed,
         "documents": everything.shape[0],
         "words each": everything.sum() / everything.shape[0],
         "coherence": np.nanmean(coherence),
@@ -70,13 +73,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("corpora", nargs="*", default=NAMES)
     parser.add_argument("--fits", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     given = parser.parse_args()
     rows = []
     for name in given.corpora:
-        with warnings.catch_warnings(action="ignore"):
-            rows.append(measure(name, given.fits))
-        print(rows[-1], flush=True)
-    common.save("topic_quality", rows, COLUMNS)
+        for seed in given.seeds:
+            with warnings.catch_warnings(action="ignore"):
+                rows.append(measure(name, seed, given.fits))
+            print(rows[-1], flush=True)
+    table = common.medians(rows, ("corpus",))
+    for line, (_, same) in zip(table, common.groups(rows, ("corpus",)), strict=True):
+        gains = [row["gain"] for row in same]
+        line |= {"seeds": len(same), "apart": float(np.ptp(gains))}
+    common.save("topic_quality", [*table, *rows], COLUMNS, n_shown=len(table))
 
 
 if __name__ == "__main__":
