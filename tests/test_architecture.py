@@ -193,35 +193,17 @@ def test_the_check_of_estimators_tells_another_use_of_metrics():
         check_metrics_score_alone("a.py", source)
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "static double scratch[64];",
-        "static int n_calls = 0;",
-        "cdef int f() noexcept nogil:\n    global n_calls\n    n_calls += 1",
-    ],
-)
-def test_state_of_a_kernel_is_noticed(source):
-    for stateless in (
-        "static const double TABLE[2] = {1.0, 2.0};",
-        "static inline double f(double x) {\n    double y = x;",
-        source.replace("static", "static const").replace("global", "cdef int"),
-    ):
-        check_has_no_state("a.h", stateless)
-    with pytest.raises(AssertionError, match="shared by threads"):
-        check_has_no_state("a.h", source)
+def test_state_of_a_kernel_is_noticed():
+    check_has_no_state("a.h", "static const double TABLE[2] = {1.0, 2.0};")
+    for source in ("static int n_calls = 0;", "cdef f():\n    global n\n    n += 1"):
+        with pytest.raises(AssertionError, match="shared by threads"):
+            check_has_no_state("a.h", source)
 
 
 @pytest.mark.parametrize(
     ("check", "path", "source", "message"),
     [
         (check_points_down, "inference/a.py", "import skbnp.models.hdp", "not below"),
-        (
-            check_points_down,
-            "utils/a.py",
-            "def f():\n    import skbnp.kernels",
-            "below",
-        ),
         (check_sklearn_door, "models/a.py", "import sklearn.base", "imports"),
         (check_sklearn_door, "estimators/a.py", "import sklearn.utils._a", "imports"),
     ],
@@ -236,6 +218,4 @@ def test_no_two_modules_import_each_other():
 
 
 def test_a_circle_is_noticed():
-    chain = {"a": {"b"}, "b": {"c"}, "c": set()}
-    assert circles(chain) == []
-    assert circles({**chain, "c": {"b"}}) == ["b", "c"]
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]

@@ -3,14 +3,13 @@
 import ast
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.append(str(ROOT / "benchmarks"))
 pages = __import__("pages")
 CASES = [
     page
@@ -112,57 +111,3 @@ def test_the_page_of_a_case_follows_from_its_text_and_its_rows(
     monkeypatch.setattr(sys, "argv", ["topic_numbers.py", name, "--write"])
     sweep.main("", __import__("topic_numbers").CASES)
     assert path.read_bytes() == old
-
-
-@pytest.fixture
-def repository(tmp_path, monkeypatch):
-    """One script, which imports one of two modules, and one page, measured just now."""
-    monkeypatch.setattr(pages, "ROOT", tmp_path)
-    monkeypatch.setattr(pages, "HERE", tmp_path / "benchmarks")
-    monkeypatch.setattr(pages, "INDEX", tmp_path / "benchmarks" / "README.md")
-    for call in (pages.imports, pages._lazy):
-        call.cache_clear()
-    files = {
-        "skbnp/estimators/__init__.py": "",
-        "skbnp/models/measured.py": "from skbnp.models import below\n",
-        "skbnp/models/below.py": "",
-        "skbnp/models/other.py": "",
-        "benchmarks/script.py": "from skbnp.models.measured import x\n",
-        "benchmarks/README.md": "| q | `script.py all` | [p](results/page.md) | |\n",
-    }
-    for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-    def commit(name):
-        with (tmp_path / name).open("a") as file:
-            file.write("# changed\n")
-        who = ("-c", "user.name=a", "-c", "user.email=a@b")
-        for call in (["add", "."], [*who, "commit", "-qm", f"change {name}"]):
-            subprocess.run(["git", "-C", tmp_path, *call], check=True)
-
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    commit("skbnp/models/other.py")
-    (head,) = pages.git("rev-parse", "HEAD")
-    page = tmp_path / "benchmarks" / "results" / "page.md"
-    page.parent.mkdir()
-    page.write_text(
-        f"(python 3, machine m, commit {head}, command c, date 2026-01-01,\nCPU s 3)\n"
-    )
-    yield commit
-    for call in (pages.imports, pages._lazy):
-        call.cache_clear()
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["benchmarks/script.py", "skbnp/models/measured.py", "skbnp/models/below.py"],
-)
-def test_a_page_is_outdated_once_a_file_that_it_depends_on_changes(name, repository):
-    repository("skbnp/models/other.py")
-    assert pages.outdated() == []
-    repository(name)
-    ((page, _, since, lacks),) = pages.outdated()
-    assert (page, lacks) == ("page", [])
-    assert [subject.split(" ", 1)[1] for subject in since] == [f"change {name}"]

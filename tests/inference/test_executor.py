@@ -48,7 +48,8 @@ def test_work_runs_on_as_many_threads_at_once(n_jobs):
     """The barrier opens only once `n_jobs` items are in work together."""
     barrier = threading.Barrier(n_jobs)
     with Executor(n_jobs) as executor:
-        list(executor.map(lambda item: barrier.wait(timeout=10), range(n_jobs)))
+        places = executor.map(lambda item: barrier.wait(timeout=10), range(n_jobs))
+        assert sorted(places) == list(range(n_jobs))
 
 
 def test_one_job_runs_in_the_calling_thread():
