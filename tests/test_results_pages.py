@@ -1,16 +1,19 @@
 """Pages of results name how they were made, and those that are older than the code."""
 
 import ast
+import importlib
 import re
+import runpy
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "benchmarks"))
-pages = __import__("pages")
+# Not on the path of modules, on which it hides folders of tests of the same names.
+pages = SimpleNamespace(**runpy.run_path(str(ROOT / "benchmarks" / "pages.py")))
 CASES = [
     page
     for _, scripts, listed in pages.rows()
@@ -89,25 +92,26 @@ def test_pages_depend_on_what_their_scripts_import():
 
 
 @pytest.fixture
-def sweep():
+def topic_numbers(monkeypatch):
     """Imported when it is needed: it sets numbers of threads."""
-    return __import__("sweep")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("topic_numbers")
 
 
-def test_cases_are_listed():
-    assert {*CASES} == __import__("topic_numbers").CASES.keys()
+def test_cases_are_listed(topic_numbers):
+    assert {*CASES} == topic_numbers.CASES.keys()
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_page_of_a_case_follows_from_its_text_and_its_rows(
-    name, sweep, tmp_path, monkeypatch
+    name, topic_numbers, tmp_path, monkeypatch
 ):
     stored = ROOT / "benchmarks" / "results"
     for suffix in ("json", "md"):
         shutil.copy(stored / f"{name}.{suffix}", tmp_path)
     path, old = tmp_path / f"{name}.md", (stored / f"{name}.md").read_bytes()
     path.write_bytes(b"".join(old.partition(b"\n(python ")[:2]))
-    monkeypatch.setattr(sweep.common, "RESULTS", tmp_path)
+    monkeypatch.setattr(topic_numbers.common, "RESULTS", tmp_path)
     monkeypatch.setattr(sys, "argv", ["topic_numbers.py", name, "--write"])
-    sweep.main("", __import__("topic_numbers").CASES)
+    topic_numbers.main("", topic_numbers.CASES)
     assert path.read_bytes() == old
