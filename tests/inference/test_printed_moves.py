@@ -26,6 +26,7 @@ from skbnp.inference.protocols import (
 from skbnp.models.hdp import moves as printed
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.moves import MergeComparison, PrintedMoves, SplitMerge
+from skbnp.utils.matching import best_disjoint
 
 PAPER = SplitMerge.paper()
 MERGES = replace(PAPER, max_splits=0)
@@ -48,6 +49,7 @@ def stream(X, n_components, seed=0):
     """A posterior amid a stream, before any move."""
     hdp = mean_field_hdp(n_components, warm_up=0, split_merge=False, batch_size=SIZE)
     hdp.set_params(total_samples=N_DOCS, learn_priors=False, random_state=seed)
+    hdp.set_params(topic_word_prior=0.2)  # not that whose constants are zero
     return hdp.partial_fit(X[: 2 * SIZE])._posterior
 
 
@@ -156,16 +158,24 @@ def test_one_minibatch_decides_about_merges_before_its_update(X, seed):
 
 def check_split(before, X, step=STEP):
     """The first topic that the paper would split has split, as it says."""
-    updated, after = learned(before, X, MERGES), learned(before, X, PAPER)
+    updated, gains, wanted = learned(before, X, MERGES), [], []
+    with pytest.MonkeyPatch.context() as patch:
+        judge = printed.gain
+        patch.setattr(
+            printed, "gain", lambda *given: gains.append(judge(*given)) or gains[-1]
+        )
+        after = learned(before, X, PAPER)
     assert updated.n_moves["n_merges"] == 0  # topics are those of the visit
     counts, r, *_ = given_to(before, X)
     given = lam_of(updated), updated.state.weights, priors_of(updated), SCALE
     for topic in range(len(before.ids)):
         old = before.state.weights[topic]
         gain, sums, shares = reference.split_of(counts, r, *given, topic, old, step)
+        wanted.append(gain)
         if gain > 0.0:
             break
-    else:
+    assert_allclose(gains[: len(wanted)], wanted, rtol=1e-6)
+    if gain <= 0.0:
         assert after.n_moves["n_splits"] == 0
         return 0
     made = [one.parents for one in after.lineage if one.kind == "split"]
@@ -198,3 +208,10 @@ def test_pairs_are_those_of_positive_covariance_and_of_idle_topics():
     )
     pairs = printed.covarying_pairs(printed.sp.csr_array(tokens))
     assert pairs.tolist() == [[0, 1], [0, 2], [1, 2], [2, 3]]
+
+
+def test_best_pairs_come_first_and_share_no_member():
+    pairs = [(0, 1), (1, 2), (3, 4), (2, 5), (6, 7)]
+    assert best_disjoint(pairs, [1.0, 3.0, 0.0, 2.0, -1.0]).tolist() == [1]
+    assert best_disjoint(pairs, [4.0, 3.0, 1.0, 2.0, 1.0]).tolist() == [0, 3, 2, 4]
+    assert best_disjoint([], []).tolist() == []
