@@ -89,8 +89,8 @@ WAYS = {
         "learned, topic prior too": direct(True),
     },
     "WPB11, start": {
-        "documents": sticks(max_iter=8),
-        "noise": sticks(max_iter=8, init="random"),
+        "documents": sticks(max_iter=10),
+        "noise": sticks(max_iter=10, init="random"),
     },
     "WPB11, batch": {
         "topics merge": sticks(learning_method="batch", max_iter=30),
@@ -126,7 +126,8 @@ def documents(what, seed):
         X, labels = dependent_trees.unit_rows("nips")
         held = dependent_trees.split(labels, seed)
         return Documents(X[~held], X[held], (labels[~held], labels[held]))
-    return Documents(*common.standard_split(common.load_corpus("nips"), 0.2))
+    name = "nips_abstracts" if what.startswith("WPB11") else "nips"
+    return Documents(*common.standard_split(common.load_corpus(name), 0.2))
 
 
 def score(what, docs, model):
