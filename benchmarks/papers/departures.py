@@ -136,10 +136,10 @@ def score(what, docs, model):
         return fold_in_score(model, docs.test)
     if what.startswith("HU15"):
         return float(model.score(docs.test, epochs=docs.truth[1]))
-    topics, prior, _ = common.topics_of(model)
-    observed = 0.9 if what.startswith("WPB11") else 0.8
+    topics, prior = model.topic_word_distr_, common.hdp_prior(model)
+    observed = 0.8
     if what.startswith("WPB11"):
-        prior = prior[:-1]
+        prior, observed = prior[:-1], 0.9
     parts = split_tokens(docs.test, observed=observed, random_state=0)
     return held_out_log_likelihood(topics, prior, *parts, repeats=False)
 
