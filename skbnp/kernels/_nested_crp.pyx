@@ -310,8 +310,8 @@ cdef inline double try_path(
     counts. Returns log p(words | path, levels of the tokens before each), without the
     normaliser of the level prior.
     """
-    cdef double[MOST_LEVELS + 1] mass, held, total, at_level
-    cdef double sum, x, log_p = 0.0
+    cdef double[MOST_LEVELS + 1] mass, count, total, inverse, at_level
+    cdef double sum, x, log_p = 0.0, product = 1.0
     cdef Py_ssize_t level
     cdef int64_t i, begin = s.begin[doc]
     cdef const int32_t* row
@@ -319,19 +319,23 @@ cdef inline double try_path(
         total[level] = <double>s.n_words * s.topic_prior[level]
         if path[level] >= 0:
             total[level] += s.totals[path[level]]
+        inverse[level] = 1.0 / total[level]
         at_level[level] = s.level_prior[level]
     for i in range(begin, s.begin[doc + 1]):
         if i == begin or s.words[i] != s.words[i - 1]:
             row = s.counts + <Py_ssize_t>s.words[i] * s.stride
             for level in range(s.n_levels):
-                held[level] = s.topic_prior[level]
+                count[level] = s.topic_prior[level]
                 if path[level] >= 0:
-                    held[level] += row[path[level]]
+                    count[level] += row[path[level]]
         sum = 0.0
         for level in range(s.n_levels):
-            mass[level] = at_level[level] * held[level] / total[level]
+            mass[level] = at_level[level] * count[level] * inverse[level]
             sum += mass[level]
-        log_p += fast_log(sum)
+        product *= sum
+        if not 1e-50 < product < 1e50:  # a logarithm of many tokens; none overflows
+            log_p += fast_log(product)
+            product = 1.0
         if is_present:
             level = s.level[i]
         else:
@@ -341,10 +345,11 @@ cdef inline double try_path(
                 x -= mass[level]
                 level += 1
         s.drawn[i - begin] = <uint8_t>level
-        held[level] += 1.0
+        count[level] += 1.0
         total[level] += 1.0
+        inverse[level] = 1.0 / total[level]
         at_level[level] += 1.0
-    return log_p
+    return log_p + fast_log(product)
 
 
 cdef inline Py_ssize_t present_level(Tree* s, Py_ssize_t doc) noexcept nogil:

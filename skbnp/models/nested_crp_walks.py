@@ -755,13 +755,17 @@ class Forest:
 
     def __init__(self, tokens: Tokens, labels: Ints):
         """Count the words of the leaves, and cluster the leaves."""
-        self.labels, self.leaf = labels, labels[tokens.doc]
+        self.labels, leaf = labels, labels[tokens.doc]
         words, word = np.unique(tokens.words, return_inverse=True)
-        self.word = word.ravel()
         self.pooled = np.zeros((int(labels.max()) + 1, len(words)))
-        np.add.at(self.pooled, (self.leaf, self.word), 1.0)
+        np.add.at(self.pooled, (leaf, word.ravel()), 1.0)
         frequent = self.pooled + 0.5 / len(words)
         self.logs = np.log(frequent / frequent.sum(axis=1, keepdims=True))
+        # Words of leaves, and which of them each token is.
+        self.leaf, self.word = np.nonzero(self.pooled)
+        order = np.zeros(self.pooled.shape, dtype=np.intp)
+        order[self.leaf, self.word] = np.arange(len(self.leaf))
+        self.entry = order[leaf, word.ravel()]
 
     def paths(self, sizes: list[int], rng: np.random.Generator) -> Paths:
         """Put documents on paths of a tree with `sizes` nodes on each level.
@@ -773,25 +777,24 @@ class Forest:
         cuts = np.column_stack(
             [np.unique(cut, return_inverse=True)[1].ravel() for cut in cuts.T]
         )
-        limits = np.cumsum(_shares(self.logs, cuts), axis=0)[:-1, self.leaf, self.word]
-        level = (rng.random(len(self.leaf)) > limits).sum(axis=0)
+        limits = np.cumsum(self._shares(cuts), axis=0)[:-1, self.entry]
+        level = (rng.random(len(self.entry)) > limits).sum(axis=0)
         return Paths(cuts[self.labels].astype(np.int32), level.astype(np.uint8))
 
+    def _shares(self, cuts: Ints) -> Array:
+        """Shares of levels in the words of each leaf, (n_levels, n_entries).
 
-def _shares(logs: Array, cuts: Ints) -> Array:
-    """Shares of levels in the words of each leaf, (n_levels, n_leaves, n_words).
-
-    The frequency of a word at a node is the geometric mean over its leaves, minus that
-    at its parent. Logarithms of the frequencies of leaves are given.
-    """
-    common = []
-    for cut in cuts.T:
-        size = np.bincount(cut)
-        member = members(cut, len(size))
-        common.append(np.exp((member @ logs) / size[:, None])[cut])
-    lowest = np.minimum.accumulate(np.array(common)[::-1], axis=0)[::-1]
-    parts = np.diff(lowest, axis=0, prepend=0.0) + LEAST_SHARE * lowest[-1]
-    return parts / parts.sum(axis=0)
+        The frequency of a word at a node is the geometric mean over its leaves, minus
+        that at its parent.
+        """
+        common = []
+        for cut in cuts.T:
+            size = np.bincount(cut)
+            means = (members(cut, len(size)) @ self.logs) / size[:, None]
+            common.append(np.exp(means[cut[self.leaf], self.word]))
+        lowest = np.minimum.accumulate(np.array(common)[::-1], axis=0)[::-1]
+        parts = np.diff(lowest, axis=0, prepend=0.0) + LEAST_SHARE * lowest[-1]
+        return parts / parts.sum(axis=0)
 
 
 # Gibbs chain of the collapsed nested CRP: the steps of one sweep.

@@ -19,23 +19,27 @@ def rounds_made(values, n_rounds, n_at_most=None):
 @pytest.mark.parametrize(
     ("values", "n_rounds", "n_at_most", "n_made"),
     [
-        # The last round made up for less than a tenth of the 10 nats that are missing.
-        ([-150.0, -110.0, -109.1, -90.0], 4, None, 3),
-        # A little more than a tenth: it goes on.
-        ([-150.0, -110.0, -108.9, -98.0], 4, None, 4),
-        ([-150.0, -110.0, -108.0, -106.0], 4, None, 4),
-        # Behind after its rounds, with hope: on, until it is ahead.
+        # With one round left and 9.9 nats missing, after a rise of 10.1; of 9.9.
+        ([-150.0, -119.0, -108.9, -98.0], 4, None, 4),
+        ([-150.0, -119.0, -109.1, -98.0], 4, None, 3),
+        # With two rounds left: twice the last rise is a little more, and less.
+        ([-150.0, -132.9, -132.0, -98.0], 4, None, 3),
+        ([-150.0, -133.1, -120.0, -98.0], 4, None, 2),
+        # Behind after its rounds: on, until it is ahead.
         ([-150.0, -110.0, -105.0, -98.0, -97.0], 2, 5, 4),
-        ([-150.0, -110.0, -105.0, -98.0, -97.0], 2, None, 2),
+        ([-150.0, -120.0, -105.0, -98.0, -97.0], 2, None, 2),
+        # Many rounds left, but the last one made up for less than a tenth; for more.
+        ([-150.0, -110.0, -109.1, -98.0], 2, 20, 3),
+        ([-150.0, -110.0, -108.9, -98.0], 2, 20, 4),
         # At most so many rounds.
-        ([-150.0, -130.0, -115.0, -110.0, -107.0, -104.0], 2, 5, 5),
+        ([-150.0, -130.0, -115.0, -106.9, -104.0, -98.0], 2, 5, 5),
         # Ahead before its rounds are over: these are made.
         ([-98.0, -97.0, -96.0, -95.0], 3, 9, 3),
         # Ahead of the bound, not of what is asked for: that is what is missing.
-        ([-150.0, -99.5, -99.47, -98.0], 4, None, 3),
+        ([-150.0, -99.5, -99.3, -98.0], 4, None, 3),
     ],
 )
-def test_candidates_are_followed_while_there_is_hope(
+def test_candidates_are_followed_while_equal_rises_would_do(
     values, n_rounds, n_at_most, n_made
 ):
     assert rounds_made(values, n_rounds, n_at_most) == n_made
