@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from checks.callbacks import StopAfter
 from checks.judges import note_trials, with_own_words, words_of_none
+from checks.lineages import check_lineage
 from checks.long import along_diagonal, daily
 from skbnp import HDP
 from skbnp.components.topics import HIGHEST
@@ -213,33 +214,6 @@ def test_mean_field_models_do_not_go_on(bars, monkeypatch):
     assert "continuation" in kinds
 
 
-def test_the_topic_prior_is_free_when_births_end(bars, monkeypatch):
-    """So that what goes on is not ahead by its topic prior alone."""
-    limits = []
-
-    def note_limit(folds, posterior, highest, executor):
-        limits.append(highest)
-        return choose_prior(folds, posterior, highest, executor)
-
-    monkeypatch.setattr(held_out, "choose_prior", note_limit)
-    judged, gain = [], HeldOutTrials._gain
-
-    def block_hook(self, run, other):
-        start = self.model
-        if run.kind == "continuation" and start.kind == "start":
-            judged.append(start)
-            logs = self.held_out.log_probability(start.result)
-            np.testing.assert_array_equal(other.logs[start.n_passes], logs)
-        return gain(self, run, other)
-
-    monkeypatch.setattr(HeldOutTrials, "_gain", block_hook)
-    moves = SplitMerge(births=False)
-    HDP(30, split_merge=moves, random_state=0).fit(bars.data[:300])
-    assert limits[0] == 0.05  # while births may come
-    assert set(limits[1:]) == {HIGHEST}
-    assert judged
-
-
 @pytest.mark.parametrize("eta", [1e-3, 50.0])
 def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
     """Once for the model that births end with, not again for one that went on."""
@@ -264,6 +238,7 @@ def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
     HDP(30, topic_word_prior=eta, split_merge=moves, max_iter=30, random_state=0).fit(
         bars.data[:300]
     )
+    assert limits[0] == eta  # while births may come
     (kind, of_start), *others = result
     assert kind == "start"
     assert of_start == ([HIGHEST] if eta < 1.0 else [])
@@ -471,20 +446,7 @@ def test_a_wrong_judge_does_not_find_them(bars, monkeypatch):
 
 def test_lineage_tells_of_births_and_ends(bars):
     hdp = HDP(2, random_state=0).fit(bars.data[:300])
-    living, named = set(), set()
-    for entry in hdp.lineage_:
-        if entry.kind in ("init", "birth"):
-            assert named.isdisjoint(entry.children)
-            living |= set(entry.children)
-            named |= set(entry.children)
-        elif entry.kind == "merge":
-            assert set(entry.parents) <= living
-            living -= set(entry.parents)
-            living |= set(entry.children)
-        else:
-            assert set(entry.parents) <= living
-            living -= set(entry.parents)
-    assert living == set(hdp.component_ids_.tolist())
+    check_lineage(hdp)
     assert hdp.history_["n_components"][-1] == hdp.n_components_
     assert hdp.history_["n_births"][-1] > 0
 
@@ -632,31 +594,6 @@ def test_zero_tolerance_makes_all_passes(bars):
     hdp = HDP(20, tol=0, max_iter=30, random_state=0).fit(bars.data[:200])
     assert hdp.n_iter_ == 30
     assert not hdp.converged_
-
-
-@pytest.mark.weekly
-def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
-    X = bars.data[:200]
-    whole = HDP(3, random_state=0).fit(X)
-    original = held_out_trials.Learner.one_pass
-    for failing in range(1, whole.n_iter_, 7):
-        calls = []
-
-        def one_pass(self, monitor, *, calls=calls, failing=failing):
-            calls.append(None)
-            if len(calls) == failing:
-                raise KeyboardInterrupt
-            return original(self, monitor)
-
-        monkeypatch.setattr(held_out_trials.Learner, "one_pass", one_pass)
-        hdp = HDP(3, random_state=0)
-        with pytest.raises(KeyboardInterrupt):
-            hdp.fit(X)
-        monkeypatch.undo()
-        assert hdp.transform(X).shape == (200, hdp.n_components_)
-        assert np.isfinite(hdp.score(X))
-        assert [0, *hdp.history_["step"]][-1] == hdp._posterior.n_steps
-        assert len(hdp.component_ids_) == hdp.n_components_
 
 
 def test_messages_tell_of_trials(bars, capsys, monkeypatch):
