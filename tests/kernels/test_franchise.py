@@ -129,14 +129,6 @@ def check_draws(steps, repeated, settings, seed):
     check_both(drawn, posterior(docs, *settings), kinds_of(numbered((3, 3))))
 
 
-def test_there_are_712_seatings_of_mass_one():
-    states = numbered((3, 3))
-    assert len(states) == 712
-    for concentration in (0.3, 1.3, 5.0):
-        logs = [reference.log_prior(s, concentration, 2.0) for s in states]
-        assert np.exp(logs).sum() == pytest.approx(1.0, rel=1e-12)
-
-
 @pytest.mark.parametrize("concentration", [0.3, 1.3, 5.0])
 @pytest.mark.parametrize("steps", daily(1, ["all", "dishes"]))
 def test_frequencies_are_those_of_the_posterior(steps, concentration, seed):
@@ -158,23 +150,6 @@ def test_check_finds_a_wrong_concentration(place):
     wrong[place] *= 1.5
     drawn = draws("tokens", False, SETTINGS, 0)
     check_tells(drawn, posterior(DOCS, *wrong), kinds_of(numbered((3, 3))))
-
-
-def test_check_finds_words_that_are_forgotten(monkeypatch):
-    """Of a word that recurs at a table, the table counts one."""
-    evidence = reference.log_evidence_of_counts
-
-    def forgets(seating, docs, eta, n_words):
-        kept, labels = [], []
-        for of_doc, words in zip(seating[0], docs, strict=True):
-            pairs = sorted(set(zip(of_doc, words, strict=True)))
-            labels.append([table for table, _ in pairs])
-            kept.append([word for _, word in pairs])
-        return evidence((labels, seating[1]), kept, eta, n_words)
-
-    monkeypatch.setattr(reference, "log_evidence_of_counts", forgets)
-    drawn = draws("tokens", True, SETTINGS, 0)
-    check_tells(drawn, posterior(REPEATED, *SETTINGS), kinds_of(numbered((3, 3))))
 
 
 # -- detailed balance ------------------------------------------------------------------
@@ -292,25 +267,6 @@ def draws_in_groups(steps, groups, settings, seed):
     return np.array(drawn)
 
 
-@pytest.mark.parametrize("groups", GROUPS)
-def test_priors_of_seatings_have_mass_one(groups):
-    for settings in GROUPED.values():
-        logs = [
-            reference.log_prior_in_groups(s, GROUPS[groups], *settings[:3])
-            for s in numbered((2, 2, 2))
-        ]
-        assert np.exp(logs).sum() == pytest.approx(1.0, rel=1e-12)
-
-
-def test_prior_of_groups_that_follow_the_corpus_is_that_without():
-    seating = list(numbered((2, 2, 2)))[200]
-    expected = reference.log_prior(seating, 2.0, 1.5)
-    result = reference.log_prior_in_groups(seating, (0, 0, 1), 2.0, 1e7, 1.5)
-    assert result == pytest.approx(expected, abs=1e-5)
-    alone = reference.log_prior_in_groups(seating, [NO_GROUP] * 3, 2.0, 0.1, 1.5)
-    assert alone == pytest.approx(expected, abs=1e-12)
-
-
 @pytest.mark.parametrize("case", CASES, ids=", ".join)
 def test_frequencies_in_groups_are_those_of_the_posterior(case, seed):
     steps, groups, settings = case
@@ -414,16 +370,6 @@ def draws_of_repeats(steps, settings, seed):
         make_sweep(seating, rng, steps)
         drawn.append(states_of_repeats()[state_of(seating, rng)])
     return np.array(drawn)
-
-
-@pytest.mark.parametrize("settings", REPEATS)
-def test_tables_of_words_have_mass_one(settings):
-    # All tokens are of one word: every partition is a state.
-    logs = [
-        reference.log_prior_of_repeats(labels, *REPEATS[settings][3:])
-        for labels in reference.word_tables([[0] * 5])
-    ]
-    assert np.exp(logs).sum() == pytest.approx(1.0, rel=1e-12)
 
 
 @pytest.mark.parametrize("settings", REPEATS)
