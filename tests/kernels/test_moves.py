@@ -90,20 +90,11 @@ def test_kernel_equals_its_twin(n_topics, unused, seed):
     check_equals_twin(run(docs, pairs), docs, pairs)
 
 
-@pytest.mark.parametrize("name", ["growth"])
-def test_the_twin_tells_a_wrong_argument(name, seed):
-    """Each argument counts: none of them can be spoilt without a difference."""
+def test_the_twin_tells_a_wrong_argument(seed):
     docs = Documents(np.random.default_rng(seed), 5)
-    right = {
-        "counts": docs.counts[docs.rows, docs.words],
-        "norms": docs.norms,
-        "growth": log_growth(docs.prior, docs.doc_topic),
-        "doc_topic": docs.doc_topic,
-        "prior": docs.prior,
-    }
-    got = run(docs, every_pair(5), **{name: right[name] * 1.001})
+    growth = 1.001 * log_growth(docs.prior, docs.doc_topic)
     with pytest.raises(AssertionError):
-        check_equals_twin(got, docs, every_pair(5))
+        check_equals_twin(run(docs, every_pair(5), growth=growth), docs, every_pair(5))
 
 
 def test_sums_are_added_to_what_was_there():

@@ -248,11 +248,11 @@ def random_doc_topic(rng, n_docs=40, n_topics=5):
     return counts
 
 
-def test_weights_reach_the_optimum_of_l_bfgs(seed):
+def test_weights_reach_the_optimum_of_a_search(seed):
     rng = np.random.default_rng(seed)
     doc_topic, state = random_doc_topic(rng), random_state(rng, 5)
     alpha, gamma = state.doc_concentration, state.corpus_concentration
-    paper = reference.weights_by_lbfgs(doc_topic, alpha, gamma, state.weights)
+    paper = reference.weights_by_search(doc_topic, alpha, gamma, state.weights)
     assert_allclose(refreshed_weights(doc_topic, state, 60), paper, atol=1e-4)
     value = reference.weights_objective(
         doc_topic, refreshed_weights(doc_topic, state, 60), alpha, gamma

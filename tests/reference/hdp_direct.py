@@ -29,11 +29,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import gammaln, logsumexp, psi, xlogy
+from scipy.special import gammaln, logsumexp, psi, softmax, xlogy
 
 Array = NDArray[np.float64]
 
-WEIGHT_FLOOR = 1e-8
 CONCENTRATION_RANGE = (1e-4, 1e4)
 
 
@@ -362,81 +361,25 @@ def surrogate_T(
 # Corpus weights ---------------------------------------------------------------------
 
 
-def floor_weights(weights: Array) -> Array:
-    """Raise every entry to 1e-8, then renormalise; (K + 1,) -> (K + 1,)."""
-    floored = np.maximum(weights, WEIGHT_FLOOR)
-    return floored / floored.sum()
-
-
-def weights_from_logits(logits: Array) -> Array:
-    """beta = softmax(b_1, ..., b_K, 0), (K,) -> (K + 1,)."""
-    padded = np.append(logits, 0.0)
-    return np.exp(padded - logsumexp(padded))
-
-
-def logits_from_weights(weights: Array) -> Array:
-    """Inverse of ``weights_from_logits``, (K + 1,) -> (K,)."""
-    return np.log(weights[:-1]) - np.log(weights[-1])
-
-
 def weights_objective(
-    doc_topic: Array, weights: Array, alpha: float, gamma: float, scale: float = 1.0
+    doc_topic: Array, weights: Array, alpha: float, gamma: float
 ) -> float:
-    """Profile objective of beta, scale ``document_part`` + gamma log beta_{K+1}."""
-    return scale * document_part(doc_topic, weights, alpha) + float(
-        gamma * np.log(weights[-1])
-    )
+    """Profile objective of beta, ``document_part`` + gamma log beta_{K+1}."""
+    rest = float(gamma * np.log(weights[-1]))
+    return document_part(doc_topic, weights, alpha) + rest
 
 
-def _gradient_in_logits(weights: Array, gradient: Array) -> Array:
-    """df/db_k = beta_k (g_k - sum_{l <= K+1} beta_l g_l), k <= K."""
-    return weights[:-1] * (gradient[:-1] - weights @ gradient)
-
-
-def profile_weights_objective(
-    logits: Array, doc_topic: Array, alpha: float, gamma: float, scale: float = 1.0
-) -> tuple[float, Array]:
-    """``weights_objective`` at softmax(b, 0) and its gradient (K,) in b."""
-    weights = weights_from_logits(logits)
-    gradient = np.zeros(weights.size)
-    for topic in range(doc_topic.shape[1]):
-        prior = alpha * weights[topic]
-        for count in doc_topic[:, topic]:
-            gradient[topic] += scale * alpha * (psi(prior + count) - psi(prior))
-    gradient[-1] = gamma / weights[-1]
-    value = weights_objective(doc_topic, weights, alpha, gamma, scale)
-    return value, _gradient_in_logits(weights, gradient)
-
-
-def _maximise_in_logits(
-    objective: Callable[[Array], tuple[float, Array]], start: Array
+def weights_by_search(
+    doc_topic: Array, alpha: float, gamma: float, start: Array
 ) -> Array:
-    """Maximise over b with L-BFGS from the weights ``start``; (K + 1,) -> (K + 1,)."""
+    """Maximise ``weights_objective`` over beta = softmax(b_1, ..., b_K, 0)."""
 
-    def negative(logits: Array) -> tuple[float, Array]:
-        value, gradient = objective(logits)
-        return -value, -gradient
+    def loss(logits: Array) -> float:
+        weights = softmax(np.append(logits, 0.0))
+        return -weights_objective(doc_topic, weights, alpha, gamma)
 
-    result = minimize(
-        negative,
-        logits_from_weights(floor_weights(start)),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-16, "gtol": 1e-10},
-    )
-    return floor_weights(weights_from_logits(result.x))
-
-
-def weights_by_lbfgs(
-    doc_topic: Array, alpha: float, gamma: float, start: Array, scale: float = 1.0
-) -> Array:
-    """Maximise ``profile_weights_objective`` with L-BFGS; (K + 1,) -> (K + 1,)."""
-    return _maximise_in_logits(
-        lambda logits: profile_weights_objective(
-            logits, doc_topic, alpha, gamma, scale
-        ),
-        start,
-    )
+    result = minimize(loss, np.log(start[:-1] / start[-1]), method="BFGS")
+    return softmax(np.append(result.x, 0.0))
 
 
 # Concentrations ---------------------------------------------------------------------
