@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import cache
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -32,9 +33,19 @@ from skbnp.metrics import topic_coherence
 X = topic_counts(60, 24)
 
 
+@cache
+def _fitted(name):
+    return fresh(FIRST[name]).fit(rows_of(FIRST[name], X))
+
+
+def fitted(name):
+    """Rows, and a fit to these of the test's own."""
+    return rows_of(FIRST[name], X), copy.deepcopy(_fitted(name))
+
+
 @pytest.fixture
 def hdp():
-    return HDP(4, max_iter=5, random_state=0).fit(X)
+    return fitted("HDP-online")[1]
 
 
 def number_of(model, row=0):
@@ -46,8 +57,8 @@ def number_of(model, row=0):
 
 @each_class
 def test_columns_have_the_names_of_topics(name):
-    rows = rows_of(FIRST[name], X)
-    model = fresh(FIRST[name]).set_output(transform="pandas").fit(rows)
+    rows, model = fitted(name)
+    model.set_output(transform="pandas")
     before = model.get_feature_names_out()
     assert set_topic_names(model, {number_of(model, -1): "sun"}) is None
     after = model.get_feature_names_out()
@@ -100,8 +111,7 @@ def test_names_stay_with_topics_in_streams_edits_copies_and_files(hdp):
 
 @each_class
 def test_a_new_fit_has_no_names(name):
-    rows = rows_of(FIRST[name], X)
-    model = fresh(FIRST[name]).fit(rows)
+    rows, model = fitted(name)
     fresh_names = model.get_feature_names_out()
     set_topic_names(model, {number_of(model): "sun"})
     assert not hasattr(clone(model), "topic_names_")
@@ -143,8 +153,7 @@ def test_names_can_be_changed_and_taken_away(hdp):
         (["a", "b", "c", "hdp777"], "those of other columns, got 'hdp777'"),
     ],
 )
-def test_names_that_cannot_be_are_refused_and_change_nothing(names, says):
-    hdp = HDP(4, split_merge=False, max_iter=3, random_state=0).fit(X)
+def test_names_that_cannot_be_are_refused_and_change_nothing(names, says, hdp):
     set_topic_names(hdp, {number_of(hdp): "sun"})
     with pytest.raises(ValueError, match=says):
         set_topic_names(hdp, names)
@@ -154,10 +163,17 @@ def test_names_that_cannot_be_are_refused_and_change_nothing(names, says):
 # -- names by a callable ---------------------------------------------------------------
 
 
-def texts_of_two_topics():
-    texts = ["sun rain sun", "rain sun", "oil coal", "coal coal oil"] * 30
+TEXTS = ["sun rain sun", "rain sun", "oil coal", "coal coal oil"] * 30
+
+
+@cache
+def _of_texts():
     hdp = HDP(2, split_merge=False, random_state=0)
-    return texts, make_pipeline(CountVectorizer(), hdp).fit(texts)
+    return make_pipeline(CountVectorizer(), hdp).fit(TEXTS)
+
+
+def texts_of_two_topics():
+    return TEXTS, copy.deepcopy(_of_texts())
 
 
 def test_a_callable_gets_terms_and_documents_of_each_topic():
@@ -221,8 +237,7 @@ def test_a_callable_that_fails_changes_nothing():
 
 @each_class
 def test_frames_have_the_rows_of_components(name):
-    rows = rows_of(FIRST[name], X)
-    model = fresh(FIRST[name]).fit(rows)
+    rows, model = fitted(name)
     given = {"X": rows} if gives_proportions(model) else {}
     frame = topics_to_frame(model, n_documents=3, **given)
     assert len(frame) == model.n_components_
@@ -242,10 +257,10 @@ def test_frames_have_the_rows_of_components(name):
 
 
 def test_frames_read_pipelines_and_other_models():
-    texts = ["sun rain sun", "rain sun", "oil coal", "coal coal oil"] * 30
-    for model in (HDP(2, random_state=0), LatentDirichletAllocation(2, random_state=0)):
-        pipeline = make_pipeline(CountVectorizer(), model).fit(texts)
-        frame = topics_to_frame(pipeline, X=texts, n_terms=2)
+    lda = LatentDirichletAllocation(2, random_state=0)
+    others = make_pipeline(CountVectorizer(), lda).fit(TEXTS)
+    for pipeline in (copy.deepcopy(_of_texts()), others):
+        frame = topics_to_frame(pipeline, X=TEXTS, n_terms=2)
         assert sorted(map(sorted, frame["terms"])) == [["coal", "oil"], ["rain", "sun"]]
         set_topic_names(pipeline, ["a", "b"])
         assert topics_to_frame(pipeline)["name"].tolist() == ["a", "b"]
@@ -254,9 +269,7 @@ def test_frames_read_pipelines_and_other_models():
 
 
 def test_documents_that_can_be_read_once():
-    texts = ["sun rain sun", "coal oil coal", "rain sun wind"] * 40
-    hdp = HDP(2, split_merge=False, random_state=0)
-    model = make_pipeline(CountVectorizer(), hdp).fit(texts)
+    texts, model = texts_of_two_topics()
     for function in (
         lambda X: topics_to_frame(model, X=X)[["weight", "rank", "documents"]],
         lambda X: topic_groups(model, X).weights,

@@ -113,7 +113,9 @@ def gibbs():
 @pytest.mark.parametrize("is_wrapped", [False, True])
 def test_displays_show_a_fitted_sampler(display, gibbs, is_wrapped):
     estimator = make_pipeline(FunctionTransformer(), gibbs) if is_wrapped else gibbs
-    display.from_estimator(estimator).figure_.canvas.draw()
+    shown = display.from_estimator(estimator)
+    shown.figure_.canvas.draw()
+    assert shown.ax_.patches or shown.ax_.lines
 
 
 def test_shares_of_a_fitted_sampler_are_those_of_its_samples(gibbs):
