@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from checks.long import along_diagonal
 from skbnp import GibbsHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import ComponentsPosteriorDisplay, TopicTraceDisplay
@@ -166,8 +167,7 @@ def draws(n_chains=4, n_sweeps=100, shift=0.0, seed=0):
     return values
 
 
-@pytest.mark.parametrize("n_chains", [1, 2, 5])
-@pytest.mark.parametrize("memory", [-0.9, 0.0, 0.8, 0.99])
+@along_diagonal(("memory", "n_chains"), [-0.9, 0.0, 0.8, 0.99], [1, 2, 5])
 def test_mixing_is_that_of_the_library(n_chains, memory):
     """Of chains that alternate or wander, in lengths even and odd; some stand still."""
     for n_sweeps in (*range(8, 24), 50, 101):

@@ -44,8 +44,7 @@ def twin(state, stats, node, into):
     return after - reference.attached_worth(node, None, *given)
 
 
-@pytest.mark.parametrize("past", [False, True])
-@pytest.mark.parametrize("dimension", [3, 60])
+@pytest.mark.parametrize(("dimension", "past"), [(3, True), (60, False)])
 def test_gains_are_those_of_the_twin(dimension, past, seed):
     state, stats = random_case(seed, dimension, past)
     result = gains_of(state, stats, PAIRS)

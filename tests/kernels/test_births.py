@@ -125,9 +125,10 @@ def find_by_twin(near, state, collected, q, seed, n_rounds):
     return reference.find_birth(near, rows, q, *given, collected.memo.nodes.shape[1])
 
 
-@pytest.mark.parametrize("n_rounds", [1, 10])
-@pytest.mark.parametrize("target", [0, 1, 3])
-@pytest.mark.parametrize("dimension", [4, 30])
+@pytest.mark.parametrize(
+    ("dimension", "target", "n_rounds"),
+    [(4, 0, 10), (30, 1, 10), (4, 3, 1), (30, 3, 10), (30, 0, 1)],
+)
 def test_births_are_those_of_the_twin(dimension, target, n_rounds, seed):
     state, stats, collected = epoch_with_rows(seed, dimension, target)
     near, q = seen(state, stats, collected)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.grids import on_grid
+from checks.long import along_diagonal
 from reference import hdp_collapsed as reference
 from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed, infer_zero_order
@@ -151,8 +152,7 @@ def test_kernel_equals_its_twin(n_topics, eta, seed):
     check_equals_twin(given[0], given[1], eta, given[2])
 
 
-@pytest.mark.parametrize("held", [0.0, 0.3, 1.0, 1.4])
-@pytest.mark.parametrize("max_iter", [0, 1, 2, 10, 100])
+@along_diagonal(("max_iter", "held"), [0, 1, 2, 10, 100], [0.0, 0.3, 1.0, 1.4])
 def test_kernel_takes_out_what_totals_hold(held, max_iter, seed):
     counts, topic_words, prior = corpus([seed, 1], 6, 30, 9, 0.05)
     options = {"held": held, "max_iter": max_iter}
@@ -175,8 +175,7 @@ def test_kernel_equals_its_twin_under_any_prior(size, seed):
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.4, 0.9])
-@pytest.mark.parametrize("concentration", [1.0, 40.0, 1e6])
-@pytest.mark.parametrize("held", [0.0, 1.0])
+@along_diagonal(("concentration", "held"), [1.0, 40.0, 1e6], [0.0, 1.0])
 def test_kernel_equals_its_twin_where_words_repeat(held, concentration, discount, seed):
     counts, topic_words, prior = bursty([seed, 23], 8, 40, 9)
     given = {"held": held, "repeats": (discount, concentration)}
@@ -292,9 +291,13 @@ def check_zero_order(counts, phi, prior, *, mixed=None, repeats=None, **options)
     assert 2 * n_clear > len(counts), "most documents should be clear"
 
 
-@pytest.mark.parametrize("n_topics", [1, 2, 7, 8, 9, 70])
-@pytest.mark.parametrize(("n_start", "max_iter"), [(2, 0), (3, 1), (1, 10), (3, 100)])
-def test_zero_order_equals_its_twin(n_start, max_iter, n_topics, seed):
+@along_diagonal(
+    ("n_topics", "steps"),
+    [1, 2, 7, 8, 9, 70, 70],
+    [(2, 0), (3, 1), (1, 10), (3, 100)],
+)
+def test_zero_order_equals_its_twin(n_topics, steps, seed):
+    n_start, max_iter = steps
     counts, phi, prior = fixed([seed, 17, n_topics], 12, 60, n_topics)
     counts[2] = 0
     check_zero_order(counts, phi, prior, n_start=n_start, max_iter=max_iter)

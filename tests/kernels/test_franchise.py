@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from checks.frequencies import check_frequencies
-from checks.long import daily
+from checks.long import along_diagonal, daily
 from reference import hdp_franchise as reference
 from reference.hdp_franchise import NO_GROUP
 from skbnp.kernels._franchise import sweep
@@ -129,14 +129,13 @@ def check_draws(steps, repeated, settings, seed):
     check_both(drawn, posterior(docs, *settings), kinds_of(numbered((3, 3))))
 
 
-@pytest.mark.parametrize("concentration", [0.3, 1.3, 5.0])
+@pytest.mark.parametrize("concentration", daily(2, [0.3, 5.0, 1.3]))
 @pytest.mark.parametrize("steps", daily(1, ["all", "dishes"]))
 def test_frequencies_are_those_of_the_posterior(steps, concentration, seed):
     check_draws(steps, False, (concentration, concentration, 0.5), seed)
 
 
-@pytest.mark.parametrize("repeated", [True, False], ids=["repeated words", "mixed"])
-@pytest.mark.parametrize("steps", PARTS)
+@along_diagonal(("steps", "repeated"), PARTS, [False, True])
 def test_frequencies_of_each_kind_of_step_are_those_of_the_posterior(
     steps, repeated, seed
 ):
@@ -372,8 +371,7 @@ def draws_of_repeats(steps, settings, seed):
     return np.array(drawn)
 
 
-@pytest.mark.parametrize("settings", REPEATS)
-@pytest.mark.parametrize("steps", ["dishes", "all"])
+@along_diagonal(("settings", "steps"), REPEATS, ["dishes", "all"])
 def test_frequencies_of_repeats_are_those_of_the_posterior(steps, settings, seed):
     settings = REPEATS[settings]
     drawn = draws_of_repeats(steps, settings, seed)
