@@ -128,7 +128,7 @@ def check_equals_twin(
     assert_allclose(entropy, expected_entropy, **near)
 
 
-@pytest.mark.parametrize("n_topics", [1, 2, 3, 4, 5, 15, 16, 17, 40])
+@pytest.mark.parametrize("n_topics", [1, 3, 4, 16, 17, 40])
 @pytest.mark.parametrize("eta", daily(1, [0.01, 0.5]))
 def test_kernel_equals_its_twin(n_topics, eta, seed):
     rng = np.random.default_rng([seed, n_topics])
@@ -141,7 +141,7 @@ def test_kernel_equals_its_twin(n_topics, eta, seed):
     check_equals_twin(got, counts, log_weights, prior, starts, max_iter=30, tol=1e-6)
 
 
-@pytest.mark.parametrize("n_topics", [1, 2, 3, 8, 16, 17, 40])
+@pytest.mark.parametrize("n_topics", [1, 8, 17, 40])
 @pytest.mark.parametrize("max_iter", daily(2, [6, 1, 4, 300]))
 def test_kernel_leaves_out_topics_like_its_twin(n_topics, max_iter, seed):
     rng = np.random.default_rng([seed, n_topics])
