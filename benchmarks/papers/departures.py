@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import common  # before NumPy: it pins the threads
 import dependent_trees
+import hu2015
 import numpy as np
 import wang2009
 from corpora import Documents
@@ -81,6 +82,17 @@ def epochs(n_best):
     return fit
 
 
+def printed_epochs(kappa_0=None):
+    """Fit them by the moves of the paper, with concentrations of our fit."""
+
+    def fit(docs, seed):
+        given = epochs(local.N_BEST)(docs, seed), kappa_0
+        trees = hu2015.by_the_paper(given, seed)
+        return trees.fit(docs.train, epochs=docs.truth[0])
+
+    return fit
+
+
 #: Ways by what differs; the first is ours. Some fit by themselves.
 WAYS = {
     "BS12, concentrations": {
@@ -110,9 +122,14 @@ WAYS = {
         "32 nodes": epochs(32),
         "four": epochs(4),
     },
+    "HU15, moves": {
+        "ours": epochs(8),
+        "of the paper": printed_epochs(),
+        "of the paper, kappa_0 of 100": printed_epochs(100.0),
+    },
 }
 #: Those that take documents.
-BY_DOCUMENTS = "WB09, sampler", "HU15, nodes of a row"
+BY_DOCUMENTS = "WB09, sampler", "HU15, nodes of a row", "HU15, moves"
 
 
 def documents(what, seed):
