@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, gammaln, psi, zeta
 
 from skbnp.kernels._directions import place_draws
+from skbnp.kernels._special import log_gamma
 from skbnp.utils.typing import Array, Flags, Ints
 
 
@@ -39,6 +40,25 @@ def inverse_digamma(value: Array) -> Array:
 def log_growth(prior: float | Array, count: Array) -> Array:
     """Log of the rising factorial, lnG(prior + count) - lnG(prior)."""
     return gammaln(prior + count) - gammaln(prior)
+
+
+def digamma(x: Array) -> Array:
+    """Digamma function of an array, as kernels compute it."""
+    values = np.empty_like(x)
+    log_gamma(np.ascontiguousarray(x), np.empty_like(x), values)
+    return values
+
+
+def expected_tables(mass: Array, counts: Array) -> Array:
+    """P x [psi(x + n / P) - psi(x)], P = 1 - exp(-n), for masses x and counts n > 0.
+
+    Tables of restaurants whose customers are Poisson counts of means n, Sato, Kurihara
+    and Nakagawa (2012).
+    """
+    some = -np.expm1(-counts)
+    # psi(x) is about -1/x where x is small: psi(x) = psi(x + 1) - 1 / x.
+    high = digamma(mass + counts / np.maximum(some, 1e-300))
+    return some * (1.0 + mass * (high - digamma(mass + 1.0)))
 
 
 # Expected weights of a broken stick.

@@ -301,15 +301,10 @@ def gains_of(topics, results, scale, eta, pairs, step=0.0, extra=0.0):
     sums[seen.rows_of(results.words)] = scale * results.values.toarray()
     counts = np.ascontiguousarray(((1.0 - step) * counts + step * sums).T)
     sums = np.ascontiguousarray(sums.T)
-    term = partial(moves._words_term, eta=eta, n_unseen=n_unseen)
-    alone = [term(*topic) for topic in zip(counts, sums, strict=True)]
-    gains = [
-        term(counts[one] + counts[other] + extra * eta, sums[one] + sums[other])
-        - alone[one]
-        - alone[other]
-        for one, other in pairs.tolist()
-    ]
-    return np.array(gains)
+    term = partial(moves.words_term, eta, n_unseen=n_unseen)
+    alone, (one, other) = term(counts, sums), pairs.T
+    joined = counts[one] + counts[other] + extra * eta
+    return term(joined, sums[one] + sums[other]) - alone[one] - alone[other]
 
 
 class UpdatedMoves(moves.PrintedMoves):

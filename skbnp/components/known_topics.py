@@ -137,11 +137,7 @@ NOTHING_KNOWN = TopicPriors(
 
 
 def best_columns(
-    known: TopicPriors,
-    counts: Array,
-    tokens: Array,
-    smoothing: float,
-    n_kept: int = 0,
+    known: TopicPriors, counts: Array, tokens: Array, smoothing: float, n_kept: int = 0
 ) -> Ints:
     """Columns of the topics that documents gave the words of known topics, (G,).
 

@@ -20,6 +20,7 @@ from scipy.cluster.hierarchy import average
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, psi, xlogy
 
+from skbnp.distributions import expected_tables
 from skbnp.kernels._special import log_gamma
 from skbnp.kernels._topic_groups import merge_gains, rising_sums
 from skbnp.utils.arrays import one_blas_thread
@@ -88,15 +89,12 @@ class TopicCounts:
             a.astype(np.int32, copy=False) for a in (counts.indices, counts.indptr)
         )
         counts = sp.csr_array((counts.data, indices, indptr), counts.shape)
-        means, some = Moments.of(counts.data)
         totals = Moments.of(_row_sums(counts))
         weights = np.asarray(counts.sum(axis=0)).ravel()
         weights, alpha = weights / weights.sum(), 1.0
         for _ in range(MAX_FLAT_ROUNDS):
-            before, at = weights, alpha * weights[counts.indices]
-            # psi(x) is about -1/x where x is small: psi(x) = psi(x + 1) - 1 / x.
-            high, low = np.split(_digamma(np.concatenate([at + means, at + 1.0])), 2)
-            tables = some * (1.0 + at * (high - low))
+            before = weights
+            tables = expected_tables(alpha * weights[counts.indices], counts.data)
             growth = totals.some @ (psi(alpha + totals.means) - psi(alpha))
             alpha = np.clip(tables.sum() / growth, LOWEST, HIGHEST)
             weights = np.bincount(counts.indices, tables, counts.shape[1])
@@ -126,13 +124,6 @@ class TopicCounts:
 def _row_sums(counts: sp.csr_array) -> Array:
     sums = np.asarray(counts.sum(axis=1)).ravel()
     return sums[sums > 0.0]
-
-
-def _digamma(x: Array) -> Array:
-    """Digamma function of an array, as kernels compute it."""
-    values = np.empty_like(x)
-    log_gamma(x, np.empty_like(x), values)
-    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,7 +467,8 @@ def group_topics(counts: TopicCounts, n_groups: int | None = None) -> Grouping:
     n = counts.n_topics
     best = flat = Evidence.of(counts, np.arange(n))
     if n > 2 or n_groups == 1:
-        tree, free = linkage_by_presence(counts), n_groups is None
+        distances = 1.0 - presence_correlations(counts.by_doc)
+        tree, free = average(distances[np.triu_indices(n, 1)]), n_groups is None
         numbers = [m for m in STARTS if m < n][-N_STARTS:]
         if n_groups is not None:
             numbers = [n_groups, min(2 * n_groups, n)]
@@ -532,12 +524,6 @@ def normalised(products: Array) -> Array:
     """Divide products of vectors by their lengths."""
     scales = np.sqrt(np.maximum(np.diag(products), 1e-300))
     return products / np.outer(scales, scales)
-
-
-def linkage_by_presence(counts: TopicCounts) -> NDArray:
-    """Return the average-linkage tree by correlation of P_jk, SciPy's linkage."""
-    distances = 1.0 - presence_correlations(counts.by_doc)
-    return average(distances[np.triu_indices(counts.n_topics, 1)])
 
 
 def cut(tree: NDArray, n_groups: int) -> Ints:

@@ -17,7 +17,7 @@ from scipy.special import psi
 from skbnp.components.known_topics import NOTHING_KNOWN, TopicPriors, best_columns
 from skbnp.kernels._hdp_local import LANES, word_weights
 from skbnp.kernels._word_topics import add_rows, growth, mix_topics
-from skbnp.utils.arrays import column_sums, row_parts
+from skbnp.utils.arrays import column_sums, kernel_arrays, row_parts
 from skbnp.utils.ranges import LeastAmount, Sized
 from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
@@ -375,9 +375,7 @@ class WordTopics:
         add_rows(
             self._values,
             self.seen.rows_of(rows.words),
-            values.indptr.astype(np.int32, copy=False),
-            values.indices.astype(np.int32, copy=False),
-            values.data,
+            *kernel_arrays(values),
             gain / self._scale,
             lowest,
             total,

@@ -431,7 +431,7 @@ def _find_columns(session: Session, sizes: dict[Label, int]) -> np.ndarray:
     seen = np.zeros(session.n_features, dtype=bool)
     for label in filter(sizes.get, sizes):
         shards = session.shards(label, map, is_lasting=False)
-        seen |= shards.total(seen_columns, range(len(shards.n_rows))).mask
+        seen |= shards.total(seen_columns, range(len(shards.n_rows))).n_docs > 0
     return np.flatnonzero(seen)
 
 

@@ -19,13 +19,7 @@ from skbnp.inference import protocols
 from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import (
-    LocalResult,
-    Part,
-    Round,
-    Schedule,
-    StatisticsCache,
-)
+from skbnp.inference.protocols import LocalResult, Part, Round, Schedule
 from skbnp.utils.typing import Array, Ints
 
 PosteriorT = TypeVar("PosteriorT", bound=Posterior)
@@ -310,7 +304,7 @@ class DocumentWeights(DocumentCache):
 
 
 @dataclass(eq=False)
-class RunningAverage(StatisticsCache):
+class RunningAverage(protocols.StatisticsCache):
     """Cache of online learning: totals are running averages of statistics."""
 
     documents: DocumentCache = NOTHING
@@ -340,15 +334,6 @@ def blend(posterior: Posterior, round: Round, results: Sequence[LocalResult]) ->
     posterior.replace_globals(
         *posterior.model.stochastic_update(
             posterior.state, posterior.global_stats, stats, round.step, round.scale
-        )
-    )
-
-
-def incremental_update(posterior: Posterior, old: object, new: object) -> None:
-    """Replace the statistics of some documents, then update the globals, in place."""
-    posterior.replace_globals(
-        *posterior.model.incremental_update(
-            posterior.state, posterior.global_stats, old, new
         )
     )
 

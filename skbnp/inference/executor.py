@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from threading import Event
 from types import FrameType
 from typing import Any, TypeVar
@@ -57,7 +58,7 @@ def commit() -> Iterator[None]:
 #: Seconds that an interrupt may have to wait for the first result.
 PATIENCE = 0.05
 #: Items of each thread in memory, with their results, which may be large.
-AHEAD = 2
+AHEAD = 4
 T = TypeVar("T")
 S = TypeVar("S")
 #: Maps over work, in order.
@@ -129,13 +130,15 @@ class Executor:
 
         Threads have at most `AHEAD` items each that have not been yielded.
         """
+        left = iter(items)
         if self.n_workers == 1:
-            return map(function, items)
-        if self._pool is not None:
-            return self._map_pool(self._pool, function, items)
-        kind = "generator" if self._is_lazy else "list"
-        jobs = Parallel(n_jobs=self.n_jobs, return_as=kind)
-        return iter(jobs(delayed(function)(item) for item in items))
+            yield from map(function, left)
+        elif self._pool is None:
+            kind = "generator" if self._is_lazy else "list"
+            jobs = Parallel(n_jobs=self.n_jobs, return_as=kind)
+            yield from jobs(delayed(function)(item) for item in left)
+        while some := list(islice(left, AHEAD * self.n_workers)):
+            yield from self.map_all(function, some)
 
     def map_all(self, function: Callable[[S], T], items: Iterable[S]) -> list[T]:
         """Return `function(item)` for all items, in order, computed in parallel."""
@@ -159,9 +162,9 @@ class Executor:
     def run(self, tasks: Sequence[Task]) -> None:
         """Run tasks that write to memory of this process, and wait for all of them.
 
-        Each thread takes the next task that has not begun, which costs less than an
-        item of `map`. Without threads, they run one after another. After an error no
-        other task begins; of several errors that of the first task is raised.
+        Each thread takes the next task that has not begun. Without threads, they run
+        one after another. After an error no other task begins; of several errors that
+        of the first task is raised.
         """
         n_others = min(self.n_workers, len(tasks)) - 1
         if self._pool is None or n_others < 1:
@@ -179,27 +182,6 @@ class Executor:
             queue.close()
         if queue.errors:
             raise min(queue.errors, key=operator.itemgetter(0))[1]
-
-    def _map_pool(
-        self,
-        pool: ThreadPoolExecutor,
-        function: Callable[[S], T],
-        items: Iterable[S],
-    ) -> Iterator[T]:
-        """Map on the pool, with this thread working on items not begun."""
-        waiting: deque[tuple[Future[T], S]] = deque()
-        try:
-            for item in items:
-                if len(waiting) >= AHEAD * self.n_workers:
-                    yield _first(waiting, function)
-                with commit():
-                    waiting.append((pool.submit(function, item), item))
-            while waiting:
-                yield _first(waiting, function)
-        finally:
-            with commit():
-                for future, _ in waiting:
-                    future.cancel()
 
 
 class _Queue:
@@ -236,30 +218,3 @@ def _wait_for(other: Future[None]) -> None:
             wait([other], timeout=PATIENCE)
             if other.done():
                 return other.result()
-
-
-def _first(waiting: deque[tuple[Future[T], S]], function: Callable[[S], T]) -> T:
-    """Return the first result of a queue, and work while it is not there."""
-    while True:
-        with commit():
-            first, _ = waiting[0]
-            if first.done():
-                waiting.popleft()
-                return first.result()
-            places = reversed(range(len(waiting)))
-            place = next((at for at in places if waiting[at][0].cancel()), None)
-            if place is None:
-                wait([first], timeout=PATIENCE)
-        if place is not None:
-            _, item = waiting[place]
-            waiting[place] = (_completed(function, item), item)
-
-
-def _completed(function: Callable[[S], T], item: S) -> Future[T]:
-    """Call a function now, and return its result or error as a future."""
-    future: Future[T] = Future()
-    try:
-        future.set_result(function(item))
-    except Exception as error:  # raised in its turn
-        future.set_exception(error)
-    return future

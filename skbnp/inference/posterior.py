@@ -22,17 +22,8 @@ import numpy as np
 from skbnp.components.statistics import StateT, StatsT
 from skbnp.components.word_topics import remaining
 from skbnp.inference.executor import commit
+from skbnp.utils import ranges
 from skbnp.utils.arrays import rows_by_id
-from skbnp.utils.ranges import (
-    MOST_IDS,
-    Entropy,
-    Id,
-    Limit,
-    NotEmpty,
-    Share,
-    Sized,
-    Steps,
-)
 from skbnp.utils.typing import Array, Flags, Ints
 
 
@@ -43,18 +34,18 @@ class Lineage(NamedTuple):
     exists again after a "revive" alone.
     """
 
-    step: Steps  # updates made before
+    step: ranges.Steps  # updates made before
     # "init", "birth", "split", "merge", "prune", "reattach", "exchange" or "revive"
     kind: str
-    parents: tuple[Id, ...]  # ids that it changed or ended
-    children: tuple[Id, ...]  # ids that live on, or begin
+    parents: tuple[ranges.Id, ...]  # ids that it changed or ended
+    children: tuple[ranges.Id, ...]  # ids that live on, or begin
 
     def __deepcopy__(self, memo: dict) -> "Lineage":
         return self  # logs of many entries are copied often
 
 
 #: Each component has begun.
-Log = Annotated[list[Lineage], NotEmpty]
+Log = Annotated[list[Lineage], ranges.NotEmpty]
 
 
 def renamed(lineage: Sequence[Lineage], names: Ints) -> list[Lineage]:
@@ -68,11 +59,16 @@ def renamed(lineage: Sequence[Lineage], names: Ints) -> list[Lineage]:
     ]
 
 
-class Model(Protocol[StateT, StatsT]):
+class Model(Protocol):
     """Protocol of a variational model: hyperparameters and updates of the globals.
 
     A state has the small globals; totals are the additive statistics that the globals
     were learned from, components' counts included. Totals may change in place.
+
+    A cache calls its update: running averages `stochastic_update(state, global_stats,
+    stats, step, scale)`, a step towards the optimum for scaled statistics; statistics
+    of parts `incremental_update(state, global_stats, old, new)`, new ones in the place
+    of old ones. Both return globals, (state, global_stats).
     """
 
     criterion: ClassVar[str]  # monitored value of a fit
@@ -80,25 +76,10 @@ class Model(Protocol[StateT, StatsT]):
     parts_name: ClassVar[str]  # what messages call components
     unit: ClassVar[str]  # of the data, per which the criterion is given
 
-    def stochastic_update(
-        self,
-        state: StateT,
-        global_stats: StatsT,
-        stats: StatsT,
-        step: float,
-        scale: float,
-    ) -> tuple[StateT, StatsT]:
-        """Step from the globals towards their optimum for scaled statistics."""
-
-    def incremental_update(
-        self, state: StateT, global_stats: StatsT, old: StatsT, new: StatsT
-    ) -> tuple[StateT, StatsT]:
-        """Subtract old statistics, add new ones, and update the globals."""
-
-    def learn_priors(self, state: StateT, global_stats: StatsT) -> tuple[Self, StateT]:
+    def learn_priors(self, state: Any, global_stats: Any) -> tuple[Self, Any]:
         """Update the hyperparameters that are learned once in a pass."""
 
-    def objective(self, state: StateT, global_stats: StatsT) -> dict[str, float]:
+    def objective(self, state: Any, global_stats: Any) -> dict[str, float]:
         """Terms of the objective by name, in nats."""
 
 
@@ -113,15 +94,19 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
     state: StateT
     global_stats: StatsT
     # stable name of each component
-    ids: Annotated[Ints, Sized("n_components", most=MOST_IDS)]
+    ids: Annotated[Ints, ranges.Sized("n_components", most=ranges.MOST_IDS)]
     lineage: Log  # where each id came from
-    seed_entropy: Entropy = 0  # of its random streams
-    n_steps: Steps = 0  # updates
+    seed_entropy: ranges.Entropy = 0  # of its random streams
+    n_steps: ranges.Steps = 0  # updates
     step_origin: int = 0  # `n_steps` from which step sizes decrease
-    n_seen: Steps = 0  # documents learned from, by a stream as often as they come
+    n_seen: ranges.Steps = (
+        0  # documents learned from, by a stream as often as they come
+    )
     is_warm: bool = False  # the warm-up lies behind
-    init_fraction: Share = 1.0  # share of the totals from the start and the warm-up
-    max_components: Limit = np.inf  # that moves may reach
+    init_fraction: ranges.Share = (
+        1.0  # share of the totals from the start and the warm-up
+    )
+    max_components: ranges.Limit = np.inf  # that moves may reach
 
     @property
     def n_named(self) -> int:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -269,8 +269,7 @@ class LocalStep(Protocol):
         """Run the local step of documents under a posterior."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalStop:
+class LocalStop(NamedTuple):
     """Stopping rule of the iterations of a document."""
 
     max_iter: int

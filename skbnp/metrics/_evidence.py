@@ -20,7 +20,7 @@ from skbnp.models.hdp_sticks import (
     Assignments,
     Sticks,
     fit_sticks,
-    terms,
+    terms_and_gradient,
 )
 from skbnp.rows.batch import Batch
 from skbnp.utils.typing import MatrixLike
@@ -156,7 +156,8 @@ def fitting_rounds(
             state, posterior.global_stats.topic_words, result.stats
         )
         bound = topics["words"] + topics["entropy"]
-        bound += sum(terms(sticks, documents, alpha, gamma).values())
+        terms, _ = terms_and_gradient(sticks, documents, alpha, gamma)
+        bound += sum(terms.values())
         bound /= n_tokens
         yield bound
         if bound - last < TOL:

@@ -509,16 +509,13 @@ class TableStep:
         first = None if start is None else tuple(getattr(start, n) for n in parts)
         return Tables(
             *infer_tables(
-                block.indptr,
-                block.indices,
-                block.counts,
+                *block.arrays,
                 self.logs,
                 self.log_beta,
                 self.concentration,
                 self.n_tables,
                 first,
-                self.stop.max_iter,
-                self.stop.tol,
+                *self.stop,
             )
         )
 
@@ -704,17 +701,12 @@ class Assignments:
         return cls(topic, doc_topic.data[used], n_docs_using, n_tokens[n_tokens > 0.0])
 
 
-def terms(
-    sticks: Sticks, documents: Assignments, alpha: float, gamma: float
-) -> dict[str, float]:
-    """The terms "assignments" and "weights" of the module's docstring, in nats."""
-    return terms_and_gradient(sticks, documents, alpha, gamma)[0]
-
-
 def terms_and_gradient(
     sticks: Sticks, documents: Assignments, alpha: float, gamma: float
 ) -> tuple[dict[str, float], Array]:
-    """Terms, and the gradient of their sum in (logit rho, log w), (2 K,).
+    """Terms of the bound, and the gradient of their sum in (logit rho, log w), (2 K,).
+
+    The terms are "assignments" and "weights" as above, in nats.
 
     theta is at its optimum, so it adds nothing to the gradient: that is the one of
     fixed P_k = sum_j E log pi_jk,

@@ -15,14 +15,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from skbnp import distributions as draws
 from skbnp.components.tree_sticks import LevelPriors, stub_nodes
-from skbnp.distributions import (
-    GammaPrior,
-    draw_by_slice,
-    draw_concentration,
-    log_gamma_density,
-    log_rising,
-)
+from skbnp.distributions import GammaPrior, log_gamma_density, log_rising
 from skbnp.inference.chains import ChainStart, ChainState, GibbsChain, pieces_of, rename
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.inference.monitor import SILENT, Reporter
@@ -403,7 +398,7 @@ class NestedPriors:
         if self.learn_concentration and priors.n_levels > 1:
             inner = walks.docs[: walks.first[-2]]
             children = (walks.docs > 0) & (walks.parent >= 0)
-            gamma = draw_concentration(
+            gamma = draws.draw_concentration(
                 priors.concentration,
                 inner[inner > 0],
                 int(children.sum()),
@@ -421,7 +416,9 @@ class NestedPriors:
                     counts=counts,
                     node_tokens=node_tokens,
                 )
-                eta[level] = draw_by_slice(float(eta[level]), evidence, self.topic, rng)
+                eta[level] = draws.draw_by_slice(
+                    float(eta[level]), evidence, self.topic, rng
+                )
             priors = replace(priors, topic_prior=eta)
         if self.learn_level_prior and priors.n_levels > 1:
             (levels, lengths), alpha = walks.level_counts(), priors.level_prior.copy()
@@ -435,7 +432,7 @@ class NestedPriors:
                     result = counts.log_rising(own) - lengths.log_rising(alpha.sum())
                     return result + self.log_level_density(alpha)
 
-                own = draw_by_slice(float(alpha[level]), height, FLAT, rng)
+                own = draws.draw_by_slice(float(alpha[level]), height, FLAT, rng)
                 alpha[level] = own
             priors = replace(priors, level_prior=alpha)
         walks.set_priors(priors)

@@ -46,23 +46,16 @@ from skbnp.components.statistics import NodeState, WordsT, WordStats
 from skbnp.components.topic_groups import TopicCounts
 from skbnp.components.topics import HIGHEST, LOWEST, WordTopicModel
 from skbnp.components.word_topics import WordRows, WordTopics
-from skbnp.distributions import GammaPrior
+from skbnp.distributions import GammaPrior, digamma, expected_tables
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Collected, LocalStop, StepInput
 from skbnp.kernels._nested import infer_nested
-from skbnp.kernels._special import log_gamma
+from skbnp.models.hdp import local as collapsed
 from skbnp.models.hdp.burstiness import N_DOCS, Burstiness, evenly, learn_burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, mix
-from skbnp.models.hdp.local import (
-    MAX_ITER,
-    TOL,
-    BlockResult,
-    collect_blocks,
-    doc_topic_matrix,
-    restaurant_of,
-)
+from skbnp.models.hdp.local import BlockResult, collect_blocks, doc_topic_matrix
 from skbnp.rows.batch import Batch, Block, joined
 from skbnp.trees import Tree
 from skbnp.utils.arrays import rows_of
@@ -155,18 +148,14 @@ class NestedHDPModel(WordTopicModel[MixedTree, NestedStats]):
         """Statistics of documents from their expected counts n, (n_docs, n_nodes)."""
         tree, totals = state.tree, state.totals
         through = sp.csr_array(doc_nodes @ ancestors(tree))
-        at = state.prior[through.indices]
-        some = -np.expm1(-through.data)
-        # psi(x) is about -1/x where x is small: psi(x) = psi(x + 1) - 1 / x.
-        rise = _digamma(at + through.data / np.maximum(some, 1e-300))
-        tables = some * (1.0 + at * (rise - _digamma(at + 1.0)))
+        tables = expected_tables(state.prior[through.indices], through.data)
         tables = np.bincount(through.indices, tables, len(tree)).astype(np.float64)
         tables[0] = 0.0
         further = sp.csr_array(through - doc_nodes)
         base = totals[further.indices]
         used = (base > 0.0) & (further.data > 0.0)
         base, node = base[used], further.indices[used]
-        growth = _digamma(base + further.data[used]) - _digamma(base)
+        growth = digamma(base + further.data[used]) - digamma(base)
         growth = np.bincount(node, growth, len(tree)).astype(np.float64)
         return NestedStats(topic_words, tables, growth, log_predictive, n_tokens)
 
@@ -248,13 +237,6 @@ def ancestors(tree: Tree) -> sp.csr_array:
     return sp.csr_array((np.ones(limits[-1]), paths[is_node], limits), (n, n))
 
 
-def _digamma(x: Array) -> Array:
-    """Digamma function of an array, as kernels compute it."""
-    values = np.empty_like(x)
-    log_gamma(np.ascontiguousarray(x), np.empty_like(x), values)
-    return values
-
-
 # The collapsed local step of the nested HDP: nodes of the documents of a batch.
 
 
@@ -301,7 +283,9 @@ class NestedStep:
         topics, norm = mean_topics(words, state.topic_word_prior, batch.words)
         held = given.visit.remembered
         held = np.zeros(batch.n_docs) if held is None else held
-        stop = LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL))
+        stop = LocalStop(
+            min(stop.max_iter, collapsed.MAX_ITER), max(stop.tol, collapsed.TOL)
+        )
         has_tables = state.by_tables and not is_fixed
         burstiness = state.burstiness if has_tables else None
         return cls(
@@ -313,7 +297,7 @@ class NestedStep:
             not is_fixed,
             words.shape[0],
             stop,
-            restaurant_of(burstiness, batch, words.shape[0])[1:],
+            collapsed.restaurant_of(burstiness, batch, words.shape[0])[1:],
         )
 
     def collect(self, given: StepInput) -> Collected:
@@ -348,16 +332,14 @@ class NestedStep:
         self, burstiness: Burstiness | None, batch: Batch
     ) -> "NestedStep":
         """Return the step with tables of words; without any if there is none."""
-        words = restaurant_of(burstiness, batch, self.n_features)[1:]
+        words = collapsed.restaurant_of(burstiness, batch, self.n_features)[1:]
         return replace(self, restaurant=words)
 
     def _run(self, block: Block) -> BlockResult:
         state, model = self.state, self.model
         return BlockResult(
             *infer_nested(
-                block.indptr,
-                block.indices,
-                block.counts,
+                *block.arrays,
                 self.topics,
                 self.norm,
                 state.topic_word_prior,
@@ -370,8 +352,7 @@ class NestedStep:
                 np.ascontiguousarray(self.held[block.rows]),
                 self.whole,
                 ACTIVE if self.whole else ACTIVE_FIXED,
-                self.stop.max_iter,
-                self.stop.tol,
+                *self.stop,
                 float(self.n_features),
                 *self.restaurant,
             )
@@ -471,7 +452,7 @@ class NestedPredictor:
 
         Children that are not in the tree predict each word with equal probability.
         """
-        burstiness = self._burstiness_of(X_observed, executor)
+        burstiness = self._burstiness(X_observed, executor)
         doc_nodes, tables, _ = self._infer(X_observed, burstiness, executor)
         rows = rows_of(X_held.indptr)
         shares, left = self._shares(doc_nodes)
@@ -484,11 +465,11 @@ class NestedPredictor:
         with np.errstate(divide="ignore"):
             return float((X_held.data * np.log(np.minimum(mixed, 1.0))).sum())
 
-    def _burstiness_of(self, X: sp.csr_array, executor: Executor) -> Burstiness | None:
+    def _burstiness(self, X: sp.csr_array, executor: Executor) -> Burstiness | None:
         """Return the burstiness by which documents predict their own words."""
+        burstiness = self.posterior.state.burstiness
         if not self.repeats or X.nnz == 0:
             return None
-        burstiness = self.posterior.state.burstiness
         if burstiness is not None or not self.learns:
             return burstiness
         some = X[evenly(X.shape[0], N_DOCS)]

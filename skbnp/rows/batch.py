@@ -43,6 +43,11 @@ class Block:
     counts: Array  # (nnz,)
     n_tokens: Array  # (n_docs,)
 
+    @property
+    def arrays(self) -> tuple[Ints32, Ints32, Array]:
+        """Limits, words and counts of documents, as kernels read them."""
+        return self.indptr, self.indices, self.counts
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:

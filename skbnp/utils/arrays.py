@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array, Ints, Ints32
 
 #: Entries of a part: Ctrl-C waits for one part, not for the whole array, and memory is
 #: that of a part.
@@ -115,6 +115,12 @@ def padded(values: NDArray, width: int) -> NDArray:
 def with_columns(X: sp.csr_array, n_columns: int) -> sp.csr_array:
     """Append empty columns to rows."""
     return sp.csr_array((X.data, X.indices, X.indptr), (X.shape[0], n_columns))
+
+
+def kernel_arrays(X: sp.csr_array) -> tuple[Ints32, Ints32, NDArray]:
+    """Limits, columns and values of a sparse array, as most kernels read them."""
+    limits, columns = (a.astype(np.int32, copy=False) for a in (X.indptr, X.indices))
+    return limits, columns, X.data
 
 
 def rows_of(limits: NDArray) -> Ints:

@@ -9,6 +9,7 @@ threads cannot change a draw.
 from enum import IntEnum
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from skbnp.utils.arrays import row_parts
@@ -56,3 +57,11 @@ def gamma_noise(
     for rows in row_parts(shape):
         noise[rows] = rng.standard_gamma(1.0, size=noise[rows].shape)
     return noise
+
+
+def splitmix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Hash numbers by mixing their bits, Steele, Lea and Flood (2014)."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

@@ -142,7 +142,6 @@ WATCHED = {
     ("engine.py", "stochastic_update"),
     ("engine.py", "decay_and_add"),
     ("engine.py", "blend"),
-    ("engine.py", "incremental_update"),
     ("engine.py", "end_pass"),
     ("posterior.py", "end_pass"),
     ("posterior.py", "stochastic_update"),

@@ -101,7 +101,7 @@ def two_late_as_one(seed):
     hdp, X, topics = learned_before(seed)
     posterior = hdp._posterior.copy()
     mean = sp.csr_array(topics[:N_LATE].mean(axis=0, keepdims=True))
-    stream_trials.add_topics(posterior, mean, np.array([0.1]))
+    stream_trials.held_out_moves.add_topics(posterior, mean, np.array([0.1]))
     with Executor(1) as executor:
         scores = score_documents(
             posterior, X[BEGIN:], executor, [len(posterior.ids) - 1]

@@ -128,9 +128,9 @@ def test_bound_is_that_of_the_terms_written_out(hdp, bars, monkeypatch):
         seen["sticks"] = sticks
         return terms(sticks, documents, alpha, gamma)
 
-    Assignments, terms = _evidence.Assignments, _evidence.terms
+    Assignments, terms = _evidence.Assignments, _evidence.terms_and_gradient
     monkeypatch.setattr(_evidence, "Assignments", Spy)
-    monkeypatch.setattr(_evidence, "terms", terms_of)
+    monkeypatch.setattr(_evidence, "terms_and_gradient", terms_of)
     monkeypatch.setattr(_evidence, "TOL", 1e-12)
     exact = copy.deepcopy(hdp)
     exact.set_params(max_doc_update_iter=5000, mean_change_tol=1e-12)

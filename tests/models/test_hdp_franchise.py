@@ -299,9 +299,15 @@ def test_geweke_with_hyperparameters(steps, groups, seed):
 class CountsTablesOfDocuments(Priors):
     """In the place of the tables of groups."""
 
-    def _resample_group(self, seating, rng):
-        seating.n_group_tables = int(seating.group_tables()[:-1].sum())
-        Priors._resample_group(self, seating, rng)
+    def resample(self, seating, rng):
+        seat_groups = seating.seat_groups
+
+        def count(rng):
+            seat_groups(rng)
+            seating.n_group_tables = int(seating.group_tables()[:-1].sum())
+
+        seating.seat_groups = count
+        Priors.resample(self, seating, rng)
 
 
 @pytest.mark.weekly
@@ -397,9 +403,9 @@ def test_hyperparameters_are_drawn_from_their_posterior(name, seed):
     """Against the density of their logarithm on a grid, by Kolmogorov and Smirnov."""
     rng = np.random.default_rng(seed)
     seating = seat(SamplerState.draw(rng, FIXED[1.3]))
-    drawn = []
+    priors, drawn = Priors(name != "topic", name == "topic", *PRIORS), []
     for _ in range(6000):
-        getattr(LEARN, f"_resample_{name}")(seating, rng)
+        priors.resample(seating, rng)
         value = "topic_word_prior" if name == "topic" else f"{name}_concentration"
         drawn.append(getattr(seating, value))
     logs = np.linspace(-9.0, 3.0, 4001)

@@ -1,6 +1,7 @@
 """Groups of documents: the fixed point, priors of documents, columns that move."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,7 +34,9 @@ def documents(seed, n_docs=20, n_topics=5):
 
 def started(labels, beta, alpha=0.8):
     factors = check_groups(labels, len(labels))
-    groups = Groups.empty(factors.names, np.arange(len(beta) - 1), alpha)
+    state = SimpleNamespace(doc_concentration=alpha)
+    posterior = SimpleNamespace(ids=np.arange(len(beta) - 1), state=state)
+    groups = Groups.empty(factors.names, posterior)
     groups = groups.extended(factors)
     return groups, groups.codes(factors, len(labels))
 

@@ -12,43 +12,22 @@ from numpy.typing import NDArray
 
 from skbnp.components.word_topics import SeenWords
 from skbnp.distributions import draw_in_place, expansion, inverse_bessel_ratio
-from skbnp.inference.chains import (
-    Chain,
-    ChainStart,
-    ChainState,
-    birth_entries,
-    end_entries,
-)
+from skbnp.inference import chains
+from skbnp.inference.chains import Chain
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.inference.posterior import Lineage
 from skbnp.kernels._tree_directions import prior_products
 from skbnp.kernels._tree_rows import fill_parameters, move_rows
 from skbnp.models.dependent_slices import model
-from skbnp.models.dependent_slices import model as sample
-from skbnp.models.dependent_slices.model import (
-    Directions,
-    LogJoint,
-    Rows,
-    SlicedTree,
-    blocks_of,
-    break_rest,
-    draw_all,
-    draw_log_weights,
-    log_joint_of,
-)
+from skbnp.models.dependent_slices.model import Directions, Rows, SlicedTree
 from skbnp.models.dependent_slices.moves import attach_some, propose_split_or_merge
+from skbnp.models.dependent_trees import state as bound
 from skbnp.models.dependent_trees import updates
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import NodeTable, update_local
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    TreePriors,
-    log_normaliser_gain,
-    next_epoch,
-    windowed,
-)
+from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
-from skbnp.utils.arrays import padded, with_columns
+from skbnp.utils.arrays import kernel_arrays, padded, with_columns
 from skbnp.utils.labels import Label
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import Amount, LeastAmount, Sized
@@ -79,7 +58,7 @@ class EpochRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TreeStart(ChainStart):
+class TreeStart(chains.ChainStart):
     """Start of a chain: an epoch whose rows are at nodes."""
 
     state: EpochState
@@ -87,7 +66,7 @@ class TreeStart(ChainStart):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TreeChainState(ChainState):
+class TreeChainState(chains.ChainState):
     """State of a chain between two sweeps; arrays as in `SlicedTree`.
 
     `begin` is the number of sweeps before the open epoch.
@@ -210,7 +189,7 @@ class Phase:
         rng = streams(0)
         is_free = (tree.depth % 2 == parity) & ~state.has_old_children()
         masses = state.masses
-        log_weights, log_rest = draw_log_weights(
+        log_weights, log_rest = model.draw_log_weights(
             tree, masses, state.history, state.is_old, state.priors, rng
         )
         with np.errstate(divide="ignore"):
@@ -239,7 +218,9 @@ class Phase:
         # Rows of the table: opened nodes get one with their first row.
         self.source = np.append(np.arange(n_nodes), self.above).astype(np.int32)
         self.squares = np.full(n, state.pull**2)
-        self.own = np.full(n, log_normaliser_gain(self.squares[:1], state.dimension))
+        self.own = np.full(
+            n, bound.log_normaliser_gain(self.squares[:1], state.dimension)
+        )
 
     def _open(self, given: NDArray, log_weights: Array, log_rest: Array, rng) -> None:
         """Draw weights of new children of nodes whose directions are fixed.
@@ -249,7 +230,7 @@ class Phase:
         """
         least = float(self.log_slices.min(initial=np.inf))
         places = np.flatnonzero(given & (log_rest > least))
-        result, left = break_rest(
+        result, left = model.break_rest(
             log_rest[places], self.sampler_state.priors, least, MOST_OPENED, rng
         )
         seen = result > least  # no row may be at the others
@@ -338,9 +319,7 @@ class Phase:
             limits_below,
             state.wide_previous,
             state.past,
-            gone.indptr.astype(np.int32, copy=False),
-            gone.indices.astype(np.int32, copy=False),
-            gone.data,
+            *kernel_arrays(gone),
             indptr,
             words,
             values,
@@ -484,7 +463,7 @@ class SliceChain(Chain[TreeChainState]):
     _sums: sp.csr_array  # of the rows at each node, after a sweep
     _along: float  # products of rows with the directions of their nodes
     _products: Array  # (n_nodes, 4) of neighbours, see `prior_products`
-    _joint: LogJoint
+    _joint: model.LogJoint
 
     def __init__(
         self,
@@ -532,7 +511,7 @@ class SliceChain(Chain[TreeChainState]):
         ).without_empty()
         ids = sampler_state.tree.ids
         if start.lineage:
-            log = end_entries(start.step, np.setdiff1d(state.tree.ids, ids))
+            log = chains.end_entries(start.step, np.setdiff1d(state.tree.ids, ids))
         else:
             log = [Lineage(start.step, "init", (), tuple(np.sort(ids).tolist()))]
         return TreeChainState(
@@ -542,7 +521,7 @@ class SliceChain(Chain[TreeChainState]):
             next_id=max(start.next_id, state.tree.next_id),
             lineage=[*start.lineage, *log],
             begin=start.step,
-            log_joint=log_joint_of(sampler_state),
+            log_joint=model.log_joint_of(sampler_state),
             number_of_epoch=0,
             closed=(),
             **fields_of(sampler_state, sampler_state.sums),
@@ -556,7 +535,7 @@ class SliceChain(Chain[TreeChainState]):
         nobody = replace(self.epochs[state.number_of_epoch], rows=rows.none())
         alone = SliceChain([nobody], self.settings, self.seed_entropy, state)
         table = NodeTable.of(
-            sample.variational_state_of(alone.sampler_state), self.settings.priors
+            model.variational_state_of(alone.sampler_state), self.settings.priors
         )
         memo, _ = update_local(table, rows.X)
         place = state.tree.positions(memo.nodes[:, 0]).astype(np.int32)
@@ -655,7 +634,7 @@ class SliceChain(Chain[TreeChainState]):
         settings, state = self.settings, self.sampler_state
         if not (settings.learns_prior_concentration or settings.learns_past_weight):
             return [self._sum_rows]
-        blocks = blocks_of(np.arange(len(state.tree)), state.width)
+        blocks = model.blocks_of(np.arange(len(state.tree)), state.width)
         products = [
             partial(
                 prior_products,
@@ -693,14 +672,14 @@ class SliceChain(Chain[TreeChainState]):
         if settings.learns_past_weight and state.is_old.any():
             weight = best_past_weight(state, self._products)
             state = replace(state, priors=replace(state.priors, past_weight=weight))
-        self.sampler_state, self._joint = state, LogJoint(state, self._sums)
+        self.sampler_state, self._joint = state, model.LogJoint(state, self._sums)
 
     def accept(self) -> None:
         """Make the sweep that was run the last complete one."""
         sampler_state, before = self.sampler_state, self.opened
         step, ids = self.state.step + 1, sampler_state.tree.ids
-        entries = birth_entries(step, np.setdiff1d(ids, before.ids))
-        entries += end_entries(step, np.setdiff1d(before.ids, ids))
+        entries = chains.birth_entries(step, np.setdiff1d(ids, before.ids))
+        entries += chains.end_entries(step, np.setdiff1d(before.ids, ids))
         state = replace(
             before,
             step=step,
@@ -726,7 +705,7 @@ class SliceChain(Chain[TreeChainState]):
             self._restore(state)
             self.state = kept
             rng = stream(self.seed_entropy, Purpose.START, state.number, state.step)
-            self.sampler_state = draw_all(self.sampler_state, rng)
+            self.sampler_state = model.draw_all(self.sampler_state, rng)
 
     def _next(self, state: TreeChainState) -> TreeChainState:
         """Close an epoch: its mean directions are the past of the next one.
@@ -739,8 +718,8 @@ class SliceChain(Chain[TreeChainState]):
         epoch = self._closed(self.sampler_state)
         closed = (*state.closed, epoch)
         past = [(one.state.tree.ids, one.state.masses) for one in closed]
-        history = windowed(state.tree, past[-settings.window :])
-        after = next_epoch(epoch.state, history)
+        history = bound.windowed(state.tree, past[-settings.window :])
+        after = bound.next_epoch(epoch.state, history)
         kept = after.tree.accumulate(after.history) > 0.0  # in the window, or below
         kept[0] = True
         places = np.flatnonzero(kept)
@@ -748,7 +727,7 @@ class SliceChain(Chain[TreeChainState]):
         tree = Tree(ids, depth, max(state.next_id, after.tree.next_id))
         after = after.reordered(tree, places)
         memo, _ = update_local(NodeTable.of(after, settings.priors), rows.X)
-        log = end_entries(state.step + 1, np.setdiff1d(state.ids, ids))
+        log = chains.end_entries(state.step + 1, np.setdiff1d(state.ids, ids))
         return replace(
             state,
             ids=ids.copy(),
@@ -771,7 +750,7 @@ class SliceChain(Chain[TreeChainState]):
         self, sampler_state: SlicedTree, run: RunTasks = run_in_turn
     ) -> ClosedEpoch:
         """Return the present epoch as prediction reads it."""
-        state, reading = self.state, sample.variational_state_of(sampler_state, run)
+        state, reading = self.state, model.variational_state_of(sampler_state, run)
         label = self.epochs[state.number_of_epoch].label
         n_rows, n_records = int(sampler_state.masses.sum()), len(state.lineage)
         return ClosedEpoch(label, reading, n_rows, state.begin, n_records)
@@ -799,12 +778,12 @@ class SliceChain(Chain[TreeChainState]):
         self._arrays = [one for one in self._arrays if one is not directions.drawn]
         return self.state
 
-    def sample(self, run: RunTasks = run_in_turn) -> sample.TreeSample:
+    def sample(self, run: RunTasks = run_in_turn) -> model.TreeSample:
         """Copy what prediction reads of the present state."""
-        state, is_sorted = self.state, sample.with_sorted_siblings(self.sampler_state)
+        state, is_sorted = self.state, model.with_sorted_siblings(self.sampler_state)
         epoch, weight = self._closed(is_sorted, run), state.past_weight
         given = epoch, state.log_joint, state.number, state.step, weight
-        return sample.TreeSample(*given)
+        return model.TreeSample(*given)
 
 
 def prior_cosines(products: Array, priors: TreePriors) -> tuple[Array, Array]:

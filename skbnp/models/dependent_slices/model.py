@@ -31,19 +31,12 @@ from scipy.special import betaln, gammaln
 from skbnp.distributions import draw_natural, expansion
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels._tree_directions import integrate_out
+from skbnp.models.dependent_trees import state as bound
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    before,
-    behind,
-    bessel_slope,
-    log_normaliser_gain,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import update_own_means
 from skbnp.trees import Tree
-from skbnp.utils.arrays import members, padded
+from skbnp.utils.arrays import kernel_arrays, members, padded
 from skbnp.utils.labels import Label
 from skbnp.utils.ranges import Log, Sized, Steps
 from skbnp.utils.typing import Array, Flags, Ints, Ints32
@@ -252,8 +245,8 @@ def log_prior(
     old, new = is_old.copy(), ~is_old
     old[0] = new[0] = False
     if old.any():
-        child = betaln(1.0 + both, gamma + behind(tree, both))
-        child -= betaln(1.0 + past, gamma + behind(tree, past))
+        child = betaln(1.0 + both, gamma + bound.behind(tree, both))
+        child -= betaln(1.0 + past, gamma + bound.behind(tree, past))
         total += child[old].sum()
     if new.any():
         parents = np.bincount(tree.parent[new], now[new], len(tree))
@@ -284,9 +277,9 @@ def draw_log_weights(
     old[0] = new[0] = False
     take, skip = np.zeros(len(tree)), np.zeros(len(tree))
     take[old], skip[old] = _draw_logs(
-        1.0 + both[old], gamma + behind(tree, both)[old], rng
+        1.0 + both[old], gamma + bound.behind(tree, both)[old], rng
     )
-    into = take + before(tree, skip)
+    into = take + bound.before(tree, skip)
     shares = np.zeros(len(tree))
     shares[new] = rng.standard_gamma(both[new])
     others = rng.standard_gamma(gamma, len(tree))
@@ -583,9 +576,9 @@ class PastPull:
         square = state.prior_concentration**2
         scale = square * (k1**2 + k2**2), square * 2.0 * k1 * k2
         eta = natural @ natural
-        centre = natural * bessel_slope(np.array([eta]), state.dimension)[0]
+        centre = natural * bound.bessel_slope(np.array([eta]), state.dimension)[0]
         squares = np.maximum(scale[0] + scale[1] * (past @ centre), 0.0)
-        slopes = -0.5 * scale[1] * bessel_slope(squares, state.dimension)
+        slopes = -0.5 * scale[1] * bound.bessel_slope(squares, state.dimension)
         return cls(past, scale, slopes, state.dimension)
 
     @property
@@ -597,7 +590,7 @@ class PastPull:
         """Log of the factors less their tangents, up to a constant."""
         cosines = self.past @ theta
         squares = np.maximum(self.scale[0] + self.scale[1] * cosines, 0.0)
-        exact = log_normaliser_gain(squares, self.dimension)
+        exact = bound.log_normaliser_gain(squares, self.dimension)
         return float((exact - self.slopes * cosines).sum())
 
 
@@ -687,7 +680,7 @@ class LogJoint:
         below = np.stack([np.zeros(state.width), self._slopes.sum(axis=0)])
         total = self._log_integrals.sum() + self._integrate_out(0, 1, below)
         n_rows = float(state.masses.sum())
-        rows = log_normaliser_gain(state.concentration**2, state.dimension)
+        rows = bound.log_normaliser_gain(state.concentration**2, state.dimension)
         total += n_rows * float(rows) + state.log_prior()
         return float(total) / max(n_rows, 1.0)
 
@@ -702,9 +695,7 @@ class LogJoint:
             state.directions.row,
             state.wide_previous,
             state.past,
-            sums.indptr.astype(np.int32, copy=False),
-            sums.indices.astype(np.int32, copy=False),
-            sums.data,
+            *kernel_arrays(sums),
             state.concentration,
             state.pull,
             state.pull_of_past,

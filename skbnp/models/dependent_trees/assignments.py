@@ -38,24 +38,11 @@ from skbnp.inference.executor import Run
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.shards import Shard, Shards
 from skbnp.kernels import _assignments as kernels
-from skbnp.models.dependent_trees import records
-from skbnp.models.dependent_trees.epoch import (
-    NO_ROWS,
-    EpochModel,
-    EpochMoves,
-    coordinate_ascent,
-)
+from skbnp.models.dependent_trees import epoch, records
+from skbnp.models.dependent_trees import moves as kinds
+from skbnp.models.dependent_trees.epoch import EpochModel, EpochMoves
 from skbnp.models.dependent_trees.local import Memo, Naturals, NodeTable, update_local
-from skbnp.models.dependent_trees.moves import (
-    LEAST_ROWS,
-    Collected,
-    Proposed,
-    collect,
-    propose_births,
-    renumbered,
-    row_keys,
-    shared_out,
-)
+from skbnp.models.dependent_trees.moves import Collected, Proposed
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import natural_of, node_sums
 from skbnp.trees import Tree
@@ -192,22 +179,22 @@ def _propose_births(
 ) -> list[Proposed]:
     """Propose a new child of each node that has rows; the largest gain first."""
     model, state, stats, tree = start.model, start.state, start.stats, start.state.tree
-    targets = tree.ids[stats.masses > LEAST_ROWS + NO_ROWS]
+    targets = tree.ids[stats.masses > kinds.LEAST_ROWS + epoch.NO_ROWS]
     targets = np.sort(targets).tolist()
-    candidates = collect(memo, targets, len(tree), 0, 0, moves.birth_rows)
-    lists = shared_out([rows for rows, _ in candidates], X.shape[0])
+    candidates = kinds.collect(memo, targets, len(tree), 0, 0, moves.birth_rows)
+    lists = kinds.shared_out([rows for rows, _ in candidates], X.shape[0])
     collected = [
         Collected(target, rows, sp.csr_array(X[rows]), memo.taken(rows))
         for target, rows in zip(targets, lists, strict=True)
     ]
     given = state, stats, model.priors, collected, moves, model.least_gain
-    return propose_births(*given, rng.spawn(len(collected)), run)
+    return kinds.propose_births(*given, rng.spawn(len(collected)), run)
 
 
 def _with_births(start: Assigned, proposals: list[Proposed]) -> Assigned:
     """Return the start with the rows of births at the new nodes."""
     tree, nodes = start.state.tree, start.nodes.copy()
-    proposals = renumbered(proposals, tree)
+    proposals = kinds.renumbered(proposals, tree)
     for one in proposals:
         nodes[one.rows] = one.memo.nodes[:, 0]
     made = [one.record for one in proposals]
@@ -223,7 +210,7 @@ def _updated(
     tree = state.tree
     while idle := records.propose_removals(state, stats):
         state, stats = records.replay(state, stats, model.priors, idle)
-    state, stats = coordinate_ascent(model, state, stats)
+    state, stats = epoch.coordinate_ascent(model, state, stats)
     model, state = model.learn_priors(state, stats, PRIOR_TURNS)
     gone = dict.fromkeys(np.setdiff1d(tree.ids, state.tree.ids).tolist(), -1)
     return model, state, stats, others.reindexed(tree, state.tree, gone)
@@ -344,7 +331,7 @@ def sample_rows(shard: Shard, broadcast: None, argument: tuple[int, int]) -> Key
     """Task: draw rows of a shard by keys of their numbers."""
     seed, most = argument
     numbers = shard.first_row + np.arange(shard.X.shape[0])
-    keys = row_keys(seed, 0, numbers)
+    keys = kinds.row_keys(seed, 0, numbers)
     order = np.argsort(keys, kind="stable")[:most]
     return KeyedRows(keys[order], shard.X[order], most)
 

@@ -16,18 +16,9 @@ from skbnp.components.word_topics import SeenWords
 from skbnp.distributions import log_normaliser
 from skbnp.inference.executor import commit
 from skbnp.inference.posterior import Posterior
+from skbnp.models.dependent_trees import state as bound
 from skbnp.models.dependent_trees import updates
-from skbnp.models.dependent_trees.state import (
-    NO_IDS,
-    EpochState,
-    EpochStats,
-    TreePriors,
-    inner_products,
-    next_epoch,
-    objective,
-    sort_siblings,
-    windowed,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.utils.labels import Label, check_labels, fitted_places, warn_of_newest
 from skbnp.utils.ranges import Count, Steps
 from skbnp.utils.typing import Ints
@@ -156,18 +147,6 @@ class EpochModel:
         """Least gain of a new node, nats."""
         return 0.0 if self.is_first else LEAST_EVIDENCE
 
-    def stochastic_update(
-        self,
-        state: EpochState,
-        global_stats: EpochStats,
-        stats: EpochStats,
-        step: float,
-        scale: float,
-    ) -> tuple[EpochState, EpochStats]:
-        """Step from totals towards scaled statistics; globals at their optimum."""
-        blended = global_stats.blended(stats, 1.0 - step, step * scale)
-        return coordinate_ascent(self, state, blended)
-
     def incremental_update(
         self,
         state: EpochState,
@@ -208,7 +187,7 @@ class EpochModel:
 
     def _with_learned(self, state: EpochState) -> tuple["EpochModel", EpochState]:
         """Update each prior that is learned, given directions."""
-        inner = inner_products(state, np.arange(len(state.tree)))
+        inner = bound.inner_products(state, np.arange(len(state.tree)))
         if self.learns_prior_concentration:
             state = updates.learn_prior_concentration(state, self.priors, inner)
         if not self.learns_past_weight:
@@ -224,7 +203,7 @@ class EpochModel:
         self, state: EpochState, global_stats: EpochStats
     ) -> dict[str, float]:
         """Terms of the bound, densities with respect to the uniform one, in nats."""
-        terms = objective(state, global_stats, self.priors)
+        terms = bound.objective(state, global_stats, self.priors)
         uniform = float(log_normaliser(0.0, state.dimension))
         terms["rows"] -= global_stats.n_tokens * uniform
         return terms
@@ -237,7 +216,7 @@ def coordinate_ascent(
     state = updates.update_sticks(state, stats)
     # Both copy the directions, which are then updated in place.
     if model.is_first:
-        state, stats = sort_siblings(state, stats)
+        state, stats = bound.sort_siblings(state, stats)
     else:
         state = updates.with_own_means(state)
     state = updates.update_own_means(state, stats, model.priors)
@@ -319,10 +298,10 @@ def close_epoch(posterior: EpochPosterior, label: Label) -> None:
     """Close the open epoch of a posterior in place, and begin the next one."""
     closed = [*posterior.closed, posterior.as_closed()]
     past = [(one.state.tree.ids, one.state.masses) for one in closed]
-    history = windowed(posterior.state.tree, past[-posterior.window :])
+    history = bound.windowed(posterior.state.tree, past[-posterior.window :])
     before = [ids for ids, _ in past[-1 - N_RETURN : -1]]
-    returning = np.unique(np.concatenate([NO_IDS, *before]))
-    state = next_epoch(posterior.state, history, returning)
+    returning = np.unique(np.concatenate([bound.NO_IDS, *before]))
+    state = bound.next_epoch(posterior.state, history, returning)
     global_stats = EpochStats.zero(len(state.tree), state.width)
     with commit():
         posterior.closed = closed

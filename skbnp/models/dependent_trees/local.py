@@ -28,17 +28,10 @@ from scipy.special import logsumexp, xlogy
 from skbnp.distributions import log_normaliser
 from skbnp.inference.executor import Run
 from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    bessel_slope,
-    lengths_and_spreads,
-    natural_lengths,
-    row_gains,
-)
+from skbnp.models.dependent_trees import state as bound
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
-from skbnp.utils.arrays import padded
+from skbnp.utils.arrays import kernel_arrays, padded
 from skbnp.utils.typing import Array, Ints, Ints32
 
 
@@ -61,9 +54,9 @@ class Naturals:
     def of(cls, state: EpochState, priors: TreePriors) -> "Naturals":
         """Compute natural parameters from the means of a state."""
         dimension = state.dimension
-        lengths, spreads = lengths_and_spreads(state, priors)
-        y = natural_lengths(lengths, spreads, dimension)
-        slopes = bessel_slope(y * y + spreads, dimension)
+        lengths, spreads = bound.lengths_and_spreads(state, priors)
+        y = bound.natural_lengths(lengths, spreads, dimension)
+        slopes = bound.bessel_slope(y * y + spreads, dimension)
         pull = state.prior_concentration * priors.parent_weight
         weights = np.bincount(
             state.tree.parent[1:], pull**2 * slopes[1:], len(state.tree)
@@ -89,7 +82,7 @@ class Naturals:
         """
         length = self.lengths[columns]
         scale = length / np.maximum(self.mean_lengths[columns], 1e-300)
-        return row_gains(
+        return bound.row_gains(
             length**2,
             scale * products,
             own,
@@ -227,9 +220,7 @@ def _score(table: NodeTable, X: sp.csr_array) -> Memo:
         bonus[: len(table.ids)] = scale * naturals.shares * naturals.slopes
         log_weights = log_weights + bonus
     score_rows(
-        X.indptr.astype(np.int32),
-        X.indices.astype(np.int32),
-        X.data.astype(np.float32, copy=False),
+        *kernel_arrays(X.astype(np.float32, copy=False)),
         table.directions,
         log_weights,
         table.concentration,

@@ -16,19 +16,15 @@ from skbnp.inference.executor import Run
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Round, StatisticsCache, Visit
 from skbnp.inference.shards import Broadcast, Shard, Shards, SumT, Task, first_rows
+from skbnp.models.dependent_trees import moves as kinds
 from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent
 from skbnp.models.dependent_trees.local import Memo, NodeTable, sum_rows, update_local
-from skbnp.models.dependent_trees.moves import (
-    Collected,
-    EntropyLosses,
-    Joined,
-    collect,
-    shared_out,
-)
+from skbnp.models.dependent_trees.moves import Collected, Joined
 from skbnp.models.dependent_trees.records import Record, merged_into_of, replay_memo
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
+from skbnp.rows.survey import WordUses
 from skbnp.trees import Tree
-from skbnp.utils.typing import Flags, Ints
+from skbnp.utils.typing import Ints
 
 # Tasks of dependent trees on shards of rows, and what shards cache.
 #
@@ -115,10 +111,10 @@ def sum_shard_rows(
 
 def sum_losses(
     shard: Shard, broadcast: Broadcast, argument: tuple[Edits]
-) -> EntropyLosses:
+) -> kinds.EntropyLosses:
     """Task: sum the entropy that rows lose by merges of two of their nodes."""
     (edits,) = argument
-    return EntropyLosses.of_rows(remembered(shard, broadcast, edits))
+    return kinds.EntropyLosses.of_rows(remembered(shard, broadcast, edits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +144,7 @@ def collect_rows(
     """Task: find rows of some targets, `most` of each, see `collect`."""
     edits, targets, n_nodes, step, most = argument
     memo = remembered(shard, broadcast, edits)
-    result = collect(memo, targets, n_nodes, step, shard.first_row, most)
+    result = kinds.collect(memo, targets, n_nodes, step, shard.first_row, most)
     return TargetRows(tuple(result), most)
 
 
@@ -173,21 +169,9 @@ def take_rows(
     return RowSample(_rows_of(shard, broadcast)[own], memo.taken(own))
 
 
-@dataclass(frozen=True, slots=True)
-class SeenColumns:
-    """Reply: columns in which some row has a value."""
-
-    mask: Flags
-
-    def plus(self, other: "SeenColumns") -> "SeenColumns":
-        """Return the columns of both."""
-        return SeenColumns(self.mask | other.mask)
-
-
-def seen_columns(shard: Shard, broadcast: None, argument: None) -> SeenColumns:
-    """Task: mark the columns in which rows of the shard have values."""
-    n_features = shard.X.shape[1]
-    return SeenColumns(np.bincount(shard.X.indices, minlength=n_features) > 0)
+def seen_columns(shard: Shard, broadcast: None, argument: None) -> WordUses:
+    """Task: count the rows of the shard that have a value in each column."""
+    return WordUses.of(shard.X)
 
 
 class ShardCorpus(Corpus):
@@ -332,7 +316,7 @@ class EpochCache(StatisticsCache):
         """Sum the statistics of the rows of some shards, as they are cached."""
         return self._total(sum_shard_rows, numbers, tree)
 
-    def losses(self) -> EntropyLosses:
+    def losses(self) -> kinds.EntropyLosses:
         """Entropy that rows lose by merges of any two of their nodes."""
         losses = self._total(sum_losses, range(len(self.last_broadcasts)))
         return replace(losses, has_others=bool(self.others.masses.any()))
@@ -346,7 +330,7 @@ class EpochCache(StatisticsCache):
         numbers = range(len(self.last_broadcasts))
         result = self._total(collect_rows, numbers, targets, n_nodes, step, most)
         n_rows = int(self.shards.n_rows.sum())
-        lists = shared_out([rows for rows, _ in result.result], n_rows)
+        lists = kinds.shared_out([rows for rows, _ in result.result], n_rows)
         taken = np.sort(np.concatenate(lists))
         sample = self._taken(taken)
         gathered = []

@@ -17,32 +17,15 @@ from skbnp.inference.trials import Rejections, without_overlap
 from skbnp.kernels import _attachments as attachment_kernels
 from skbnp.kernels import _sticks as stick_kernels
 from skbnp.kernels._births import find_birth
+from skbnp.models.dependent_trees import records, updates
+from skbnp.models.dependent_trees import state as bound
 from skbnp.models.dependent_trees.epoch import LEAST_EVIDENCE, PAUSE_ROWS, EpochMoves
 from skbnp.models.dependent_trees.local import Memo, Naturals, sum_rows
-from skbnp.models.dependent_trees.records import (
-    Products,
-    Record,
-    attach,
-    birth,
-    exchange,
-    merge,
-    reverse,
-)
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    direction_bound,
-    log_normaliser_gain,
-    stick_evidence,
-)
-from skbnp.models.dependent_trees.updates import (
-    known_to_kernels,
-    natural_of,
-    update_nodes,
-    update_rows,
-)
+from skbnp.models.dependent_trees.records import Products, Record
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
+from skbnp.utils.arrays import kernel_arrays
+from skbnp.utils.random import splitmix64
 from skbnp.utils.typing import Array, Flags, Ints
 
 # Births of nodes of dependent trees from some of the rows of another node.
@@ -94,20 +77,14 @@ class Proposed:
     @property
     def record(self) -> Record:
         """The birth to replay."""
-        return birth(self.target, self.new, self.ids, self.change)
+        return records.birth(self.target, self.new, self.ids, self.change)
 
 
 def row_keys(step: int, target: int, rows: Ints) -> NDArray[np.uint64]:
-    """Keys of rows: a hash of step, target and row.
-
-    Bits are mixed as by splitmix64, Steele, Lea and Flood (2014).
-    """
+    """Keys of rows: a hash of step, target and row."""
     key = np.zeros(1, dtype=np.uint64)
     for part in (np.array([step]), np.array([target]), rows):
-        key = key + part.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        key ^= key >> np.uint64(31)
+        key = splitmix64(key + part.astype(np.uint64))
     return key
 
 
@@ -180,13 +157,11 @@ def propose_birth(
     known = np.where(memo.weights > 0.0, memo.nodes, new)
     places, weights = np.empty(known.shape, np.intp), np.empty_like(memo.weights)
     gain = find_birth(
-        X.indptr.astype(np.int32, copy=False),
-        X.indices.astype(np.int32, copy=False),
-        X.data.astype(np.float32, copy=False),
+        *kernel_arrays(X.astype(np.float32, copy=False)),
         tree.positions(known),
         memo.weights,
         state.means,
-        natural_of(state, stats, priors, int(tree.parent[place])),
+        updates.natural_of(state, stats, priors, int(tree.parent[place])),
         naturals.lengths,
         naturals.mean_lengths,
         naturals.shares,
@@ -292,7 +267,7 @@ def merged(
     sums = sp.csr_array(kept.sums + row @ stats.sums[[place]])
     kept = replace(kept, sums=sums)
     new = replace(new, masses=kept.masses)
-    update_rows(new, kept, priors, np.array([at]))
+    updates.update_rows(new, kept, priors, np.array([at]))
     return new, kept
 
 
@@ -333,7 +308,9 @@ def merge_gain(
         past[both] = past[both[::-1]]
         kept = replace(small, past=past)
     after = merged(kept, few, priors, source, target)
-    gain = direction_bound(*after, priors) - direction_bound(small, few, priors)
+    gain = bound.direction_bound(*after, priors) - bound.direction_bound(
+        small, few, priors
+    )
     gain += float(stick_gains(state, priors, *tree.positions([[source], [target]]))[0])
 
     both = stats.masses[place] + stats.masses[into]
@@ -397,8 +374,10 @@ class MergeProposal:
         """The records to replay."""
         source, target = self.source, self.target
         if self.past_of == "target":
-            return (merge(source, target),)
-        return exchange((source, target), (target, source)), merge(target, source)
+            return (records.merge(source, target),)
+        return records.exchange((source, target), (target, source)), records.merge(
+            target, source
+        )
 
 
 def propose_merges(
@@ -665,8 +644,8 @@ def past_gains(state: EpochState, products: Products, of_pasts: Array) -> Array:
     squares += k2**2 * (has_past * 1.0 + there[None] - 2.0 * both)
     counts = np.maximum(squares, 0.0) * shares**2 + spreads
     rho = k1**2 + there[None] * (k2**2 + 2.0 * k1 * k2 * along[state.tree.parent])
-    worth = log_normaliser_gain(rho, state.dimension)
-    worth -= log_normaliser_gain(counts, state.dimension) / shares
+    worth = bound.log_normaliser_gain(rho, state.dimension)
+    worth -= bound.log_normaliser_gain(counts, state.dimension) / shares
     return np.asarray(worth - np.diagonal(worth)[:, None])
 
 
@@ -688,7 +667,7 @@ def propose_exchanges(
     for cycle in _cycles_and_chains(names):
         gain = float(gains[cycle, names[cycle]].sum())
         both = ids[cycle].tolist(), ids[names[cycle]].tolist()
-        record = exchange(tuple(both[0]), tuple(both[1]))
+        record = records.exchange(tuple(both[0]), tuple(both[1]))
         if gain >= (-most_lost if record.kind == "revive" else 0.0):
             proposals.append((gain, record))
     proposals.sort(key=lambda one: (-one[0], one[1].parents))
@@ -774,7 +753,7 @@ def attachment_gains(
         np.empty((9, n_nodes)),
         np.empty((2, state.width)),
         gains,
-        known_to_kernels(state, stats, priors),
+        updates.known_to_kernels(state, stats, priors),
     )
     return gains
 
@@ -782,7 +761,7 @@ def attachment_gains(
 def _evidence_of_sticks(state: EpochState, tree: Tree, priors: TreePriors) -> float:
     """Log evidence of the sticks of another tree of the same nodes."""
     at = state.tree.positions(tree.ids)
-    return stick_evidence(tree, state.masses[at], state.history[at], priors)
+    return bound.stick_evidence(tree, state.masses[at], state.history[at], priors)
 
 
 def propose_attachments(
@@ -866,7 +845,7 @@ def _compatible(tree: Tree, moves: list[tuple[int, int]]) -> list[Record]:
         parents |= path
         old = tree.parent_of(node)
         assert old is not None  # the root has no other parent
-        chosen.append(attach(node, old, parent))
+        chosen.append(records.attach(node, old, parent))
     return chosen
 
 
@@ -894,8 +873,8 @@ def reverse_gain(
         small = replace(small, above=above, centroid=centroid)
         few = stats.taken(at)
         for _ in range(N_UPDATES):
-            small = update_nodes(small, few, priors, np.array(edge))
-        return direction_bound(small, few, priors)
+            small = updates.update_nodes(small, few, priors, np.array(edge))
+        return bound.direction_bound(small, few, priors)
 
     gain = worth(shape.reverse(*edge)) - worth(shape)
     gain += _evidence_of_sticks(state, tree.reverse(*edge), priors)
@@ -951,4 +930,4 @@ def propose_reversals(
         return {node, parent, *above, *np.concatenate([*children]).tolist()}
 
     chosen = without_overlap(sorted(judged), near)
-    return [reverse(node, parent) for _, node, parent in chosen]
+    return [records.reverse(node, parent) for _, node, parent in chosen]

@@ -15,16 +15,10 @@ import scipy.sparse as sp
 from skbnp.distributions import expansion
 from skbnp.inference.trials import Ids, TreeEdit
 from skbnp.kernels import _directions as kernels
+from skbnp.models.dependent_trees import state as bound
 from skbnp.models.dependent_trees.epoch import NO_ROWS
 from skbnp.models.dependent_trees.local import Memo, Naturals
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    conjugate,
-    log_normaliser_gain,
-    prior_concentrations,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import update_nodes, update_own_nodes
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Flags, Ints
@@ -314,13 +308,24 @@ class Products:
 
         A node whose concentration is the same has the same mean.
         """
-        known = _Known.of(last, state)
-        means = _products_of_means(state, known)
-        of_previous, past = _products_of_previous(state, known), None
-        if of_previous is not None:
+        at, places, new = _known_places(last, state)
+        means = np.empty((len(state.tree), len(state.tree) + 1))
+        means[:, -1] = state.means @ state.above
+        if last is not None:
+            for now, was in zip(at.tolist(), places.tolist(), strict=True):
+                means[now, at] = last.means[was, places]  # no copy of all of them
+        of_new = _products(state.means, state.means, new)
+        means[:, new], means[new, :-1] = of_new, of_new.T
+        of_previous = past = None
+        if len(state.previous):
+            of_previous = np.empty((len(state.previous), means.shape[1]))
+            of_previous[:, -1] = state.previous @ state.above
+            if last is not None and last.of_previous is not None:
+                of_previous[:, at] = last.of_previous[:, places]
+            of_previous[:, new] = _products(state.previous, state.means, new)
             past, old = np.zeros_like(means), state.places_with_past
             past[old] = of_previous[state.past[old]]
-        rho = prior_concentrations(state, priors)
+        rho = bound.prior_concentrations(state, priors)
         naturals = Naturals.of(state, priors).by_position(state.tree)
         lengths, shares = naturals.lengths, naturals.shares
         np.fill_diagonal(means, naturals.mean_lengths**2)
@@ -338,7 +343,7 @@ class Products:
             naturals,
             lengths / np.maximum(naturals.mean_lengths, 1e-300),
             _worth(lengths**2, shares, naturals.spreads, state.dimension),
-            log_normaliser_gain(rho**2, state.dimension),
+            bound.log_normaliser_gain(rho**2, state.dimension),
         )
 
     def merges(self, sources: Ints, targets: Ints) -> Array:
@@ -397,7 +402,7 @@ class Products:
             gains,
             expansion(dimension),
         )
-        losses = conjugate(lengths, spreads, dimension)
+        losses = bound.conjugate(lengths, spreads, dimension)
         below = np.bincount(parent[1:], losses[1:], len(lengths))
         along = self.scale * lengths**2
         gains -= along[sources] - below[sources]
@@ -416,7 +421,7 @@ class Products:
             w1 = self.parent_weights[b]
             rho = w1**2 + w2**2 + 2.0 * w1 * w2 * self.past[a, self.tree.parent[b]]
             rho = self.prior_concentration**2 * np.maximum(rho, 0.0)
-            gain[other] += log_normaliser_gain(rho, self.dimension)
+            gain[other] += bound.log_normaliser_gain(rho, self.dimension)
             gain[other] -= self.prior_worth[b]
         return np.asarray(gain)
 
@@ -468,56 +473,23 @@ class Products:
             there = np.asarray(self.past[c].any(axis=1))[:, None]
             rho = w1**2 + there * (w2**2 + 2.0 * w1 * w2 * self.past[at])
             rho = k0 * np.sqrt(np.maximum(rho, 0.0))
-            gain += log_normaliser_gain(rho**2, dimension)
+            gain += bound.log_normaliser_gain(rho**2, dimension)
             gain -= self.prior_worth[c][:, None]
         return gain
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """Nodes whose means are those of another state of the epoch, if there is one."""
+def _known_places(last: Products | None, state: EpochState) -> tuple[Ints, Ints, Ints]:
+    """Places of nodes whose means are those of another state, those there, all others.
 
-    last: Products | None
-    at: Ints  # their places now
-    places: Ints  # and there
-    new: Ints  # places of all others
-
-    @classmethod
-    def of(cls, last: Products | None, state: EpochState) -> "_Known":
-        """Compare the concentrations of two states."""
-        if last is None:
-            nodes = np.arange(len(state.tree))
-            return cls(None, nodes[:0], nodes[:0], nodes)
-        is_there, was = last.tree.find(state.tree.ids)
-        is_there &= state.concentrations == last.concentrations[was]
-        at, new = np.flatnonzero(is_there), np.flatnonzero(~is_there)
-        return cls(last, at, was[at], new)
-
-
-def _products_of_means(state: EpochState, known: _Known) -> Array:
-    """Return products of means with each other and with what is above the root."""
-    n_nodes, at, new = len(state.tree), known.at, known.new
-    products = np.empty((n_nodes, n_nodes + 1))
-    products[:, -1] = state.means @ state.above
-    if known.last is not None:
-        last = known.last.means
-        for now, was in zip(at.tolist(), known.places.tolist(), strict=True):
-            products[now, at] = last[was, known.places]  # no copy of all of them
-    of_new = _products(state.means, state.means, new)
-    products[:, new], products[new, :-1] = of_new, of_new.T
-    return products
-
-
-def _products_of_previous(state: EpochState, known: _Known) -> Array | None:
-    """Return products of previous directions with these; None if there are none."""
-    if len(state.previous) == 0:
-        return None
-    products = np.empty((len(state.previous), len(state.tree) + 1))
-    products[:, -1] = state.previous @ state.above
-    if known.last is not None and known.last.of_previous is not None:
-        products[:, known.at] = known.last.of_previous[:, known.places]
-    products[:, known.new] = _products(state.previous, state.means, known.new)
-    return products
+    Without another state there are none.
+    """
+    if last is None:
+        none = np.empty(0, dtype=np.intp)
+        return none, none, np.arange(len(state.tree))
+    is_there, was = last.tree.find(state.tree.ids)
+    is_there &= state.concentrations == last.concentrations[was]
+    at = np.flatnonzero(is_there)
+    return at, was[at], np.flatnonzero(~is_there)
 
 
 def _products(directions: Array, means: Array, nodes: Ints) -> Array:
@@ -540,4 +512,4 @@ def _worth(squares: Array, shares: Array, spreads: Array, dimension: int) -> Arr
     The constant h(0; 0), which is large, is left out.
     """
     counts = np.maximum(squares, 0.0) * shares**2 + spreads
-    return np.asarray(-log_normaliser_gain(counts, dimension) / shares)
+    return np.asarray(-bound.log_normaliser_gain(counts, dimension) / shares)

@@ -22,44 +22,16 @@ from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.trials import Rejections, adopt, make_in_halves
-from skbnp.models.dependent_trees.epoch import (
-    NO_ROWS,
-    PAUSE_ROWS,
-    EpochMoves,
-    EpochPosterior,
-)
+from skbnp.models.dependent_trees import epoch
+from skbnp.models.dependent_trees import moves as kinds
+from skbnp.models.dependent_trees import records as edits
+from skbnp.models.dependent_trees import state as bound
+from skbnp.models.dependent_trees.epoch import EpochMoves, EpochPosterior
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.memory import EpochLearner
-from skbnp.models.dependent_trees.moves import (
-    LEAST_EXCHANGE,
-    LEAST_ROWS,
-    Joined,
-    Proposed,
-    join_rows,
-    merge_gain,
-    past_gains,
-    propose_attachments,
-    propose_births,
-    propose_exchanges,
-    propose_merges,
-    propose_reversals,
-    renumbered,
-    stick_gains,
-)
-from skbnp.models.dependent_trees.records import (
-    Products,
-    Record,
-    merge,
-    propose_removals,
-    replay,
-    sort,
-)
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    direction_bound,
-    sorted_tree,
-)
+from skbnp.models.dependent_trees.moves import LEAST_EXCHANGE, Joined, Proposed
+from skbnp.models.dependent_trees.records import Products, Record
+from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import update_sticks
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Array, Ints
@@ -80,7 +52,7 @@ def draw_targets(
     """
     rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
     masses, ids = posterior.global_stats.masses, posterior.state.tree.ids
-    able = np.flatnonzero(masses > LEAST_ROWS + NO_ROWS)
+    able = np.flatnonzero(masses > kinds.LEAST_ROWS + epoch.NO_ROWS)
     if len(able) == 0:
         return np.empty(0, dtype=np.intp)
     shares = masses[able] / masses[able].sum()
@@ -105,7 +77,7 @@ def births_of(
     named = posterior.seed_entropy, Purpose.MOVE, n_steps
     streams = [stream(*named, one.target) for one in gathered]
     given = state, stats, posterior.model.priors, gathered, moves, least_gain, streams
-    return propose_births(*given, cache.run)
+    return kinds.propose_births(*given, cache.run)
 
 
 class CachedProducts:
@@ -133,7 +105,7 @@ class CachedProducts:
         if last is None or last[0] is not products:
             if self._pasts is None:  # which are fixed in an epoch
                 self._pasts = state.previous @ state.previous.T
-            gains = past_gains(state, products, self._pasts)
+            gains = kinds.past_gains(state, products, self._pasts)
             self._gains = last = products, gains
         return last[1]
 
@@ -310,7 +282,7 @@ class EpochEdits(trials.Judge):
     def _prune(self, learner: EpochLearner) -> None:
         """Remove leaves without rows, again as long as this makes new ones."""
         given = learner.posterior
-        while idle := propose_removals(given.state, given.global_stats):
+        while idle := edits.propose_removals(given.state, given.global_stats):
             self._make(learner, idle)
             self._refresh(learner)
 
@@ -335,7 +307,7 @@ class EpochEdits(trials.Judge):
             state, stats = posterior.state, posterior.global_stats
             if len(state.tree) == 1:
                 return
-            proposals = propose_merges(
+            proposals = kinds.propose_merges(
                 state,
                 stats,
                 posterior.model.priors,
@@ -369,7 +341,7 @@ class EpochEdits(trials.Judge):
             return
         products, targets = self._products.of(posterior), np.zeros_like(sources)
         gains = products.exact_merges(sources, targets)
-        gains += stick_gains(state, priors, sources, targets)
+        gains += kinds.stick_gains(state, priors, sources, targets)
         order = np.argsort(-gains, kind="stable")[: (gains > -ROOT_SLACK).sum()]
         ids = tree.ids[sources[order]].tolist()
         ids = [one for one in ids if self.rejections.is_over(("root", one), now)]
@@ -381,15 +353,15 @@ class EpochEdits(trials.Judge):
         losses = learner.cache.losses()
         for source in ids:
             both = source, int(tree.ids[0])
-            gain = merge_gain(state, stats, priors, *both)
-            records = [merge(*both)]
-            new, kept = replay(state, stats, priors, records)
+            gain = kinds.merge_gain(state, stats, priors, *both)
+            records = [edits.merge(*both)]
+            new, kept = edits.replay(state, stats, priors, records)
             for _ in range(N_TURNS if self.moves.reattach else 0):
                 given = new, kept, priors, Products.of(new, priors, products)
-                more = propose_attachments(*given, Rejections(), 0)
+                more = kinds.propose_attachments(*given, Rejections(), 0)
                 if not more:
                     break
-                new, kept = replay(new, kept, priors, more)
+                new, kept = edits.replay(new, kept, priors, more)
                 records += more
             learned, new = model.learn_priors(new, kept)
             after = learned.bound(new, kept) - losses.of(*both, gain)
@@ -409,7 +381,7 @@ class EpochEdits(trials.Judge):
         gains, now = self._products.past_gains(learner.posterior), learner.n_passes
         keys = {
             record: ("exchange", *record.touched)
-            for record in propose_exchanges(state, gains)
+            for record in kinds.propose_exchanges(state, gains)
         }
         proposals = [one for one in keys if self.rejections.is_over(keys[one], now)]
         moves = [([one], LEAST_EXCHANGE * len(one.touched)) for one in proposals]
@@ -431,14 +403,14 @@ class EpochEdits(trials.Judge):
             return
         allowed_loss = 2.0 * learner.posterior.model.least_gain
         gains = self._products.past_gains(learner.posterior)
-        for record in propose_exchanges(state, gains, allowed_loss):
+        for record in kinds.propose_exchanges(state, gains, allowed_loss):
             posterior = learner.posterior
             model, now = posterior.model, (posterior.state, posterior.global_stats)
             if record.kind != "revive":
                 continue
             new = _replayed(posterior, [record])
-            gain = direction_bound(*new, model.priors)
-            gain -= direction_bound(*now, model.priors)
+            gain = bound.direction_bound(*new, model.priors)
+            gain -= bound.direction_bound(*now, model.priors)
             least = LEAST_EXCHANGE * len(record.touched) - allowed_loss
             if gain > least and model.bound(*new) > least_bound:
                 self._write(learner, [record], *new)
@@ -450,16 +422,15 @@ class EpochEdits(trials.Judge):
             return places[:0]
         if self._n_without_birth < SETTLED_BIRTHS:
             return places
-        pauses = stats.masses[places] < PAUSE_ROWS
-        pauses &= state.history[places] >= PAUSE_ROWS
+        pauses = stats.masses[places] < epoch.PAUSE_ROWS
+        pauses &= state.history[places] >= epoch.PAUSE_ROWS
         return places[pauses]
 
     def _attach(self, learner: EpochLearner, waits: Rejections | None = None) -> None:
         """Reverse edges, or else move nodes below other parents."""
         if not self.moves.reattach or len(learner.posterior.state.tree) == 1:
             return
-        kinds = propose_reversals, propose_attachments
-        for propose in kinds:
+        for propose in (kinds.propose_reversals, kinds.propose_attachments):
             posterior = learner.posterior
             records = propose(
                 posterior.state,
@@ -503,9 +474,9 @@ class EpochEdits(trials.Judge):
         least = -np.inf if self._is_printed else 0.0
 
         def make(some: Sequence[Proposed]) -> bool:
-            named = renumbered(some, learner.posterior.state.tree)
+            named = kinds.renumbered(some, learner.posterior.state.tree)
             made = [one.record for one in named]
-            return self._make_if_better(learner, made, least, join_rows(named))
+            return self._make_if_better(learner, made, least, kinds.join_rows(named))
 
         return make_in_halves(make, proposed)
 
@@ -514,9 +485,9 @@ class EpochEdits(trials.Judge):
         posterior = learner.posterior
         if not posterior.model.is_first:
             return
-        tree = sorted_tree(posterior.state, posterior.global_stats)
+        tree = bound.sorted_tree(posterior.state, posterior.global_stats)
         if tree != posterior.state.tree:
-            self._make(learner, [sort(tree.ids)])
+            self._make(learner, [edits.sort(tree.ids)])
 
 
 def _replayed(
@@ -524,4 +495,4 @@ def _replayed(
 ) -> tuple[EpochState, EpochStats]:
     """Return state and statistics of a posterior after moves."""
     priors = posterior.model.priors
-    return replay(posterior.state, posterior.global_stats, priors, records)
+    return edits.replay(posterior.state, posterior.global_stats, priors, records)

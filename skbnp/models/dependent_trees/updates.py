@@ -15,15 +15,7 @@ from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels import _directions as kernels
 from skbnp.kernels._sphere import TILE, score_rows
 from skbnp.models.dependent_trees import state as bound
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    bessel_slope,
-    natural_lengths,
-    no_past,
-    sort_siblings,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
 from skbnp.utils.arrays import members
 from skbnp.utils.typing import Array, Ints
@@ -169,7 +161,7 @@ def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
     total = float(bound.row_fits(state, stats).sum())
     total += float(state.centroid @ state.means[0])
     length = total / (n_rows + state.centroid.any())
-    beta = natural_lengths(np.clip(length, 0.0, 1.0), 0.0, state.dimension)
+    beta = bound.natural_lengths(np.clip(length, 0.0, 1.0), 0.0, state.dimension)
     return replace(state, concentration=float(np.clip(beta, LOWEST, HIGHEST)))
 
 
@@ -233,7 +225,7 @@ def best_past_pull(
         """Derivative of the bound in log b."""
         b = float(np.exp(log_b))
         squares = np.maximum(pulls**2 + b**2 + 2.0 * pulls * b * cosines, 0.0)
-        slopes = (b + pulls * cosines) * bessel_slope(squares, dimension)
+        slopes = (b + pulls * cosines) * bound.bessel_slope(squares, dimension)
         return float((products - slopes).sum())
 
     return _root_of(slope, dimension, known, near=known or np.inf)
@@ -442,7 +434,7 @@ def start_tree(
         np.zeros(n_nodes),
         np.zeros((n_nodes, width)),
         np.zeros(n_nodes),
-        *no_past(n_nodes, width),
+        *bound.no_past(n_nodes, width),
         np.zeros(width),
         total / max(float(np.linalg.norm(total)), 1e-300),
         float(np.clip(beta, LOWEST, HIGHEST)),
@@ -452,4 +444,4 @@ def start_tree(
     for _ in range(N_ROUNDS):
         state = update_own_means(state, stats, priors, run)
         state = learn_concentration(state, stats)
-    return sort_siblings(state, stats)
+    return bound.sort_siblings(state, stats)

@@ -19,16 +19,9 @@ from skbnp.inference.engine import RunningAverage, learn_priors
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Part, Round, StatisticsCache, Visit
+from skbnp.models.hca import state as bound
 from skbnp.models.hca.model import Model, convert, coordinate_ascent, expand
-from skbnp.models.hca.state import (
-    Frame,
-    Paths,
-    State,
-    Stats,
-    blocks,
-    change_on_paths,
-    paths,
-)
+from skbnp.models.hca.state import Frame, Paths, State, Stats
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, some_rows, stream
 from skbnp.utils.typing import Array, Ints
@@ -54,7 +47,7 @@ class Memo(Supports):
     def changed(self, tree: Tree, change: Array) -> "Memo":
         """Apply a linear change to the coordinates of rows, see `change_on_paths`."""
         n_levels = self.means.shape[1]
-        on_paths = change_on_paths(tree, change, n_levels)
+        on_paths = bound.change_on_paths(tree, change, n_levels)
         log_dets = np.linalg.slogdet(on_paths)[1]
         place = tree.positions(self.stubs)
         own, (one, other) = on_paths[place], np.triu_indices(n_levels)
@@ -75,7 +68,7 @@ def update_local(
 ) -> Memo:
     """Infer paths and coordinates of rows, stubs by ids of `tree`."""
     task = partial(_visit, X=X, paths=paths, frame=frame)
-    parts = executor.map_all(task, blocks(X.shape)) or [task(slice(0, 0))]
+    parts = executor.map_all(task, bound.blocks(X.shape)) or [task(slice(0, 0))]
     memo = Memo.joined(parts)
     return memo.renamed(tree.ids[memo.stubs])
 
@@ -145,7 +138,7 @@ def sums(memo: Memo, X: NDArray, tree: Tree, frame: Frame, executor: Executor) -
     task = partial(_sums, memo=memo, X=X, tree=tree, frame=frame)
     n_levels = memo.means.shape[1]
     total = Stats.zero(len(tree), n_levels, X.shape[1])
-    for part in executor.map(task, blocks(X.shape)):
+    for part in executor.map(task, bound.blocks(X.shape)):
         total = total.plus(part)
     return total
 
@@ -187,7 +180,7 @@ def log_density(paths: Paths, X: NDArray, frame: Frame, executor: Executor) -> A
         rest, products = _products(X[rows], paths, frame)
         return logsumexp(_scores(rest, products, paths), axis=1) - frame.log_volume
 
-    return np.concatenate([np.zeros(0), *executor.map(task, blocks(X.shape))])
+    return np.concatenate([np.zeros(0), *executor.map(task, bound.blocks(X.shape))])
 
 
 def coordinates(
@@ -211,7 +204,7 @@ def coordinates(
         own = products[np.arange(len(stubs))[:, None], nodes[stubs]]
         return np.einsum("il,ilm->im", own, inverses[stubs])
 
-    result = executor.map_all(task, blocks(X.shape))
+    result = executor.map_all(task, bound.blocks(X.shape))
     return best, np.concatenate([np.zeros((0, nodes.shape[1])), *result])
 
 
@@ -248,7 +241,7 @@ class RowLocalStep:
     def update_rows(self, model: Model, state: State, X: NDArray) -> tuple[Memo, Stats]:
         """Run the local step of rows under given globals; return memo and sums."""
         memo = update_local(
-            paths(model, state), state.tree, X, model.frame, self.executor
+            bound.paths(model, state), state.tree, X, model.frame, self.executor
         )
         return memo, sums(memo, X, state.tree, model.frame, self.executor)
 
@@ -346,8 +339,8 @@ def directions_of_one_cloud(
         return None
     rest = model.frame.enter(X)
     one = _log_evidence([rest])
-    bound = model.bound(state, posterior.global_stats)
-    if not one / len(rest) > bound / max(posterior.global_stats.n_rows, 1.0):
+    nats = model.bound(state, posterior.global_stats)
+    if not one / len(rest) > nats / max(posterior.global_stats.n_rows, 1.0):
         return None
     groups = [rest[labels == label] for label in range(len(counts))]
     log_labels = gammaln(len(counts)) - gammaln(len(counts) + len(rest))

@@ -29,17 +29,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from skbnp.models.hca.state import (
-    Equations,
-    Frame,
-    Priors,
-    State,
-    Stats,
-    elbo_terms,
-    equations,
-    residual_of,
-    unseen_second_moments,
-)
+from skbnp.models.hca import state as bound
+from skbnp.models.hca.state import Equations, Frame, Priors, State, Stats
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array
 
@@ -95,7 +86,7 @@ def update_centres(model: Priors, state: State, sums: Equations) -> State:
 
 def update_noise(model: Priors, state: State, stats: Stats, sums: Equations) -> State:
     """Gamma posterior of tau."""
-    residual = residual_of(model, state, sums)
+    residual = bound.residual_of(model, state, sums)
     return replace(
         state,
         noise_shape=model.noise_shape + 0.5 * stats.n_rows * len(stats.total),
@@ -117,7 +108,9 @@ def update_masses(state: State, stats: Stats) -> tuple[State, Stats]:
 def coordinate_ascent(model: Priors, state: State, stats: Stats) -> tuple[State, Stats]:
     """Update the globals in turn, given the statistics."""
     state, stats = update_masses(state, stats)
-    return _update_in_turn(model, state, stats, equations(state.tree, stats)), stats
+    return _update_in_turn(
+        model, state, stats, bound.equations(state.tree, stats)
+    ), stats
 
 
 def _update_in_turn(
@@ -145,15 +138,15 @@ def expand(
     and rows need a local step: all rows, or with `within`, the id of a node, those
     whose paths pass it.
     """
-    sums = equations(state.tree, stats)
+    sums = bound.equations(state.tree, stats)
     top = 0 if within is None else int(state.tree.positions([within])[0])
     change = _decorrelation(state.tree, stats, sums.left, top, frees_mean=True)
     left = change @ sums.left @ change.T
     new = replace(sums, left=left, right=change @ sums.right)
     gain = float(sums.through @ np.log(np.diag(change)[:-1]))
     result = _update_in_turn(model, state, stats, new)
-    before = sum(elbo_terms(model, state, stats, sums).values())
-    after = sum(elbo_terms(model, result, stats, new).values()) + gain
+    before = sum(bound.elbo_terms(model, state, stats, sums).values())
+    after = sum(bound.elbo_terms(model, result, stats, new).values()) + gain
     return result if after > before else state
 
 
@@ -162,12 +155,14 @@ def convert(model: Priors, state: State, stats: Stats) -> tuple[State, Stats, Ar
 
     As `expand`, but the mean is fixed: no sum of the rows of a stub is kept.
     """
-    sums = equations(state.tree, stats)
+    sums = bound.equations(state.tree, stats)
     change = _decorrelation(state.tree, stats, sums.left, 0, frees_mean=False)
     changed = stats.changed(state.tree, change)
-    result = _update_in_turn(model, state, changed, equations(state.tree, changed))
-    before = sum(elbo_terms(model, state, stats).values())
-    if sum(elbo_terms(model, result, changed).values()) > before:
+    result = _update_in_turn(
+        model, state, changed, bound.equations(state.tree, changed)
+    )
+    before = sum(bound.elbo_terms(model, state, stats).values())
+    if sum(bound.elbo_terms(model, result, changed).values()) > before:
         return result, changed, change
     return state, stats, np.eye(len(change))
 
@@ -218,13 +213,13 @@ class Model(Priors):
 
     def objective(self, state: State, stats: Stats) -> dict[str, float]:
         """Terms of the bound by name, for rows in the user's unit."""
-        terms = elbo_terms(self, state, stats)
+        terms = bound.elbo_terms(self, state, stats)
         terms["rows"] -= stats.n_rows * self.frame.log_volume
         return terms
 
     def bound(self, state: State, stats: Stats) -> float:
         """Evidence lower bound of the rows behind `stats`, in the unit of the frame."""
-        return sum(elbo_terms(self, state, stats).values())
+        return sum(bound.elbo_terms(self, state, stats).values())
 
     def stochastic_update(
         self, state: State, global_stats: Stats, stats: Stats, step: float, scale: float
@@ -266,7 +261,7 @@ class Model(Priors):
         squares = float(np.sum(state.loadings**2) + state.mean @ state.mean)
         squares += n_features * float(variances.sum())
         n = len(variances) * n_features
-        unseen = unseen_second_moments(state.tree, stats.moments)
+        unseen = bound.unseen_second_moments(state.tree, stats.moments)
         lost = state.precision * n_features * unseen
         # The root of T s0^2 + n s0 - S without cancellation.
         best = 2.0 * squares / (n + np.sqrt(n * n + 4.0 * lost * squares))

@@ -11,12 +11,6 @@ from scipy.special import gammaln, psi
 
 from skbnp.components import tree_sticks
 from skbnp.components.statistics import NodeState, NodeStatistics, ended_nodes
-from skbnp.components.tree_sticks import (
-    log_stub_priors,
-    stick_bound,
-    stick_parameters,
-    stub_nodes,
-)
 from skbnp.trees import Tree
 from skbnp.utils.ranges import LARGE_SQUARE, LEAST_MASS, In, SignedSquare, Sized, Square
 from skbnp.utils.typing import Array, Ints32
@@ -300,7 +294,7 @@ class Equations:
 def equations(tree: Tree, stats: Stats) -> Equations:
     """Add up the statistics of stubs by the nodes on their paths."""
     n, n_levels = len(tree), stats.coordinates.shape[1]
-    nodes = stub_nodes(tree, n_levels)
+    nodes = tree_sticks.stub_nodes(tree, n_levels)
     nodes = np.where(nodes < 0, n + 1, nodes)  # off the tree: left out in the end
     pairs = (n + 2) * nodes[:, :, None] + nodes[:, None, :]
     moments = np.bincount(pairs.ravel(), stats.moments.ravel(), (n + 2) ** 2)
@@ -327,7 +321,7 @@ def equations(tree: Tree, stats: Stats) -> Equations:
 def unseen_second_moments(tree: Tree, moments: Array) -> float:
     """Sum E[x^2] of coordinates whose loadings are not in the tree."""
     squares = np.diagonal(moments, axis1=1, axis2=2)
-    return float(squares[stub_nodes(tree, moments.shape[1]) < 0].sum())
+    return float(squares[tree_sticks.stub_nodes(tree, moments.shape[1]) < 0].sum())
 
 
 def change_on_paths(tree: Tree, change: Array, n_levels: int) -> Array:
@@ -336,7 +330,7 @@ def change_on_paths(tree: Tree, change: Array, n_levels: int) -> Array:
     `change` is that of all nodes and, last, of the constant; levels that are not in the
     tree keep their coordinates.
     """
-    nodes = stub_nodes(tree, n_levels)
+    nodes = tree_sticks.stub_nodes(tree, n_levels)
     known = nodes >= 0
     both = known[:, :, None] & known[:, None, :]
     return np.where(
@@ -473,8 +467,8 @@ def elbo_terms(
     sums = equations(state.tree, stats) if sums is None else sums
     tree, n_features = state.tree, len(state.mean)
     masses, gamma = state.stub_masses, model.concentration
-    a, b = stick_parameters(tree, masses, gamma)
-    log_prior = log_stub_priors(tree, a, b, gamma, model.n_levels)
+    a, b = tree_sticks.stick_parameters(tree, masses, gamma)
+    log_prior = tree_sticks.log_stub_priors(tree, a, b, gamma, model.n_levels)
 
     residual = residual_of(model, state, sums)
     log_precision = psi(state.noise_shape) - np.log(state.noise_rate)
@@ -489,7 +483,7 @@ def elbo_terms(
         "centres": _log_gaussians(state.centres[1:, None], of_centres, r0),
         "mean": _log_gaussians(state.mean[None], np.array([state.mean_variance]), s0),
         "noise": _log_noise(model, state),
-        "sticks": stick_bound(a, b, gamma),
+        "sticks": tree_sticks.stick_bound(a, b, gamma),
         "rows": float(rows),
     }
 

@@ -13,23 +13,16 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.inference import protocols
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior, keep_heaviest
-from skbnp.inference.protocols import (
-    Collected,
-    Corpus,
-    LocalStop,
-    Moves,
-    Round,
-    StepInput,
-    Visit,
-)
+from skbnp.inference.protocols import Collected, Corpus, Moves, Round
 from skbnp.kernels._moves import add_losses
 from skbnp.models.hdp.burstiness import N_DOCS, evenly, learn_burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, fold_in
-from skbnp.models.hdp.held_out import HeldOut, Prediction, compare
+from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.local import MAX_ITER, TOL, CollapsedStep
 from skbnp.models.hdp.moves import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -48,10 +41,6 @@ BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
 ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
 #: The share of a document where all topics start from documents.
 DOC_SHARE = 0.2
-#: Topics of a training document from which on births from held-out documents are tried,
-BIRTHS_FROM = 0.5
-#: and held-out documents that judge them, at least.
-FEWEST_JUDGES = 30
 #: Documents of a stream for each topic before unused ones end.
 DOCS_PER_TOPIC = 10
 #: Topics that are weighed for a merge with each one.
@@ -173,57 +162,6 @@ def add_topics(posterior: HDPPosterior, topics: sp.csr_array, shares: Array) -> 
     columns = topics[:, posterior.global_stats.topic_words.seen.words].toarray()
     columns /= columns.sum(axis=1, keepdims=True)
     posterior.add(columns, shares)
-
-
-def add_document_births(
-    posterior: HDPPosterior,
-    held_out: HeldOut,
-    least_gain: float,
-    penalty: float,
-    executor: Executor,
-) -> int:
-    """Add births from held-out documents in place if others gain; return their number.
-
-    If topics are as many as half of the training documents, many are of one document,
-    and held-out documents, which were not learned from, lack theirs. The number of
-    topics grows at most as that of documents: as large a share of the held-out
-    documents as there are topics of a training document, those that are predicted
-    worst, each give birth to a topic. Before that, births from either half are judged
-    by the other half, which must gain a standard error, and `least_gain` nats per
-    token, or the penalty of the births. Collapsed family alone: totals of the
-    mean-field family have no topics without documents.
-    """
-    n_topics, n_train = posterior.state.n_components, held_out.train.n_docs
-    limit = int(min(posterior.max_components - n_topics, n_train))
-    first, are_few = held_out.first_parts, n_topics < BIRTHS_FROM * n_train
-    if are_few or limit < 1 or len(first) < FEWEST_JUDGES or posterior.model.has_bound:
-        return 0
-    before = held_out.log_probability(held_out.predict(posterior, executor))
-    ranks = np.argsort(before / held_out.n_tokens, kind="stable")  # the worst first
-    whole, after = held_out.whole(first), before.copy()
-
-    def add_births(posterior: HDPPosterior, docs: Ints) -> int:
-        """Add a birth in place from each of the first documents of `docs`."""
-        seen = posterior.global_stats.topic_words.seen.words
-        n_births = int(np.ceil(min(n_topics / n_train, 1.0) * len(docs)))
-        X = whole[docs[: min(n_births, limit)]]
-        n_tokens = np.asarray(X[:, seen].sum(axis=1)).ravel()
-        X, n_tokens = X[n_tokens > 0.0], n_tokens[n_tokens > 0.0]
-        if len(n_tokens):
-            n_all = held_out.train.n_tokens + n_tokens.sum()
-            add_topics(posterior, X, n_tokens / n_all)
-        return len(n_tokens)
-
-    least = least_gain
-    for half in (0, 1):
-        proposal = posterior.copy()
-        n_births = add_births(proposal, ranks[ranks % 2 == half])
-        least = max(least, penalty * n_births)
-        logs = held_out.log_probability(held_out.predict(proposal, executor))
-        after[1 - half :: 2] = logs[1 - half :: 2]
-    gain = compare(after, before, held_out.n_tokens)
-    is_clear = gain.mean > max(gain.error, least)
-    return add_births(posterior, ranks) if is_clear else 0
 
 
 class Reduction(NamedTuple):
@@ -447,8 +385,9 @@ def update_burstiness(corpus: Corpus, posterior: Posterior, executor: Executor) 
     """Set in place the burstiness of documents that totals contain once."""
     X = corpus.fetch(evenly(corpus.n_docs, N_DOCS))
     batch = Batch.from_counts(X, posterior.state.n_components)
-    stop, doc_weights = LocalStop(MAX_ITER, TOL), np.ones(batch.n_docs)
-    given = StepInput(posterior, batch, stop, executor, Visit(remembered=doc_weights))
+    stop = protocols.LocalStop(MAX_ITER, TOL)
+    visit = protocols.Visit(remembered=np.ones(batch.n_docs))
+    given = protocols.StepInput(posterior, batch, stop, executor, visit)
     step = CollapsedStep.prepare(given)
     burstiness = learn_burstiness(
         X, lambda b: step.seat(b, batch, executor), posterior.state.burstiness

@@ -30,25 +30,10 @@ from skbnp.inference.engine import MadePass, Passes
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
+from skbnp.models.hdp import held_out as judging
 from skbnp.models.hdp.births import DOC_SHARE, propose_births
-from skbnp.models.hdp.held_out import (
-    FEW_TOKENS,
-    FEWEST_JUDGES,
-    PRIOR_DEVIATION,
-    PRIOR_MEDIAN,
-    SECOND_HALF,
-    Gain,
-    HeldOut,
-    choose_burstiness,
-    choose_prediction,
-    compare,
-    deal,
-)
-from skbnp.models.hdp.held_out_trials import (
-    MARGIN,
-    HeldOutTrials,
-    equivalent_numbers,
-)
+from skbnp.models.hdp.held_out import Gain, HeldOut, compare, deal
+from skbnp.models.hdp.held_out_trials import MARGIN, HeldOutTrials, equivalent_numbers
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -58,7 +43,7 @@ from skbnp.utils.typing import Array
 #: Splits of at least `FEW_TOKENS` of short documents.
 FEWER_SPLITS = 3
 #: Of fewer documents nothing is held out.
-FEWEST_DOCS = 4 * FEWEST_JUDGES
+FEWEST_DOCS = 4 * judging.FEWEST_JUDGES
 #: Splits of the documents: by five, topics of few documents are missed.
 N_SPLITS = 10
 #: Documents of the rarest word, and their share, up to which it was selected by them: a
@@ -99,8 +84,12 @@ def hold_out_each(
     order, held_out = rng.permutation(X.shape[0]), list[HeldOut]()
     if X.shape[0] < FEWEST_DOCS:
         return held_out
-    n_splits = n_splits if X.sum() < FEW_TOKENS else FEWER_SPLITS
-    unseen, fewest = share_of_unseen(X), fewest_documents(X)
+    n_splits = n_splits if X.sum() < judging.FEW_TOKENS else FEWER_SPLITS
+    unseen, n_docs = share_of_unseen(X), np.bincount(X.indices, minlength=X.shape[1])
+    # Documents of the rarest column, if columns were selected by these.
+    fewest = n_docs.min()
+    if fewest > min(MOST_OF_MIN_DF, RARE * X.shape[0]):
+        fewest = 0
     for place in range(n_splits):
         judges = np.sort(order[place::n_splits])
         rows = np.sort(np.delete(order, np.s_[place::n_splits]))
@@ -118,12 +107,6 @@ def hold_out_each(
     are_full = all(one.train.n_docs > 0 for one in held_out)
     are_full &= any(len(one.n_tokens) > 0 for one in held_out)
     return held_out if are_full else []
-
-
-def fewest_documents(X: sp.csr_array) -> int:
-    """Return the fewest documents of a column, if columns were selected by these."""
-    fewest = int(np.bincount(X.indices, minlength=X.shape[1]).min())
-    return fewest if fewest <= min(MOST_OF_MIN_DF, RARE * X.shape[0]) else 0
 
 
 def share_of_unseen(X: sp.csr_array) -> float:
@@ -171,7 +154,13 @@ class CrossFittedTrials:
         monitor = yield MadePass()
         choose = self._choose if self.compares_fixed else self._choose_trials
         trials, posterior = choose(monitor), self.posterior
-        take_over(trials, posterior, monitor)
+        n_logged = len(trials.posterior.lineage)
+        posterior.adopt(trials.posterior, monitor)
+        final = trials.final
+        if final is not None and final.posterior is not trials.posterior:
+            more = final.posterior.lineage[n_logged:]
+            final.posterior.lineage = [*posterior.lineage, *more]
+        trials.posterior = trials.model.learner.posterior = posterior
         posterior.is_cross_fitted, self.held_out = True, []
         passes = trials.learn_all()
         next(passes)
@@ -211,7 +200,7 @@ class CrossFittedTrials:
         With the largest number that is allowed, if it is among them in size.
         """
         posterior, n_docs = self.posterior, len(self.n_tokens)
-        most = n_docs / DOCS_PER_TOPIC if n_docs >= FEWEST_JUDGES else 1
+        most = n_docs / DOCS_PER_TOPIC if n_docs >= judging.FEWEST_JUDGES else 1
         limit = posterior.max_components
         if not self.moves.births:
             limit = posterior.state.n_components
@@ -247,9 +236,12 @@ class CrossFittedTrials:
                     )
                 if not posteriors[0].model.has_bound:
                     pairs = list(zip(few, posteriors, strict=True))
-                    choose_prediction(pairs, executor)
+                    judging.choose_prediction(pairs, executor)
                 states[place] = [posterior.state for posterior in posteriors]
-                deviation = np.log(priors[place] / PRIOR_MEDIAN) / PRIOR_DEVIATION
+                deviation = (
+                    np.log(priors[place] / judging.PRIOR_MEDIAN)
+                    / judging.PRIOR_DEVIATION
+                )
                 logs = _log_probability(few, posteriors, executor).sum()
                 values[place] = float(logs - deviation**2 / 2.0)
             return values[place]
@@ -275,7 +267,7 @@ class CrossFittedTrials:
         posteriors = [result_of(one) for one in trials]
         if trials[0].learns_burstiness:
             pairs = list(zip(held_out, posteriors, strict=True))
-            choose_burstiness(pairs, executor)
+            judging.choose_burstiness(pairs, executor)
         return _log_probability(held_out, posteriors, executor)
 
     # -- decisions --------------------------------------------------------------------
@@ -383,7 +375,11 @@ class CrossFittedTrials:
         def search(one: HeldOutTrials) -> None:
             """Make the passes of one split."""
             monitor.remind("trials beside each of the splits")
-            run_to_end(one.search())
+            passes, beside = one.search(), discarding()
+            with suppress(StopIteration):
+                next(passes)
+                while True:
+                    passes.send(beside)
 
         executor_of(trials).run([partial(search, one) for one in trials])
         for one in trials:
@@ -391,10 +387,10 @@ class CrossFittedTrials:
                 one.path[result_of(one).state.n_components] = _held_out_logs(one)
         largest = [max((gain for _, gain in one.gains), default=0.0) for one in trials]
         penalty = self.min_gain * float(np.mean(largest))
-        n_tokens = np.concatenate([one.n_tokens[SECOND_HALF] for one in trials])
+        n_tokens = np.concatenate([one.n_tokens[judging.SECOND_HALF] for one in trials])
 
         def net(number: int) -> Array:
-            logs = [at_number(one.path, number)[SECOND_HALF] for one in trials]
+            logs = [at_number(one.path, number)[judging.SECOND_HALF] for one in trials]
             return np.concatenate(logs) - penalty * number * n_tokens
 
         numbers = [result_of(one).state.n_components for one in trials]
@@ -489,25 +485,6 @@ def executor_of(trials: Sequence[HeldOutTrials]) -> Executor:
 def result_of(trials: HeldOutTrials) -> HDPPosterior:
     """Return the posterior of trials so far, before it learns from everything."""
     return (trials.final or trials.model.learner).posterior
-
-
-def run_to_end(passes: Passes[None]) -> None:
-    """Make all passes of a search, beside the model."""
-    beside = discarding()
-    with suppress(StopIteration):
-        next(passes)
-        while True:
-            passes.send(beside)
-
-
-def take_over(trials: HeldOutTrials, posterior: HDPPosterior, monitor: Monitor) -> None:
-    """Replace the globals of a posterior by those of trials, which then learn it."""
-    n_logged = len(trials.posterior.lineage)
-    posterior.adopt(trials.posterior, monitor)
-    if trials.final is not None and trials.final.posterior is not trials.posterior:
-        more = trials.final.posterior.lineage[n_logged:]
-        trials.final.posterior.lineage = [*posterior.lineage, *more]
-    trials.posterior = trials.model.learner.posterior = posterior
 
 
 def _log_probability(

@@ -15,17 +15,11 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 
 from skbnp.inference.executor import Executor
+from skbnp.models.hdp import stream_trials
 from skbnp.models.hdp.fold_in import MeanTopics, fold_in, mix
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.stream_trials import (
-    ERRORS,
-    FEWEST_TOKENS,
-    LEAST_GAIN,
-    SAME,
-    CandidateDocuments,
-    LateMixture,
-)
-from skbnp.utils.arrays import deal_tokens, largest, rows_of
+from skbnp.models.hdp.stream_trials import SAME, CandidateDocuments, LateMixture
+from skbnp.utils.arrays import deal_tokens, kernel_arrays, largest, rows_of
 from skbnp.utils.matching import cosines
 from skbnp.utils.random import Purpose, some_rows, stream
 from skbnp.utils.typing import Array, Flags, Ints
@@ -112,8 +106,7 @@ class Kept:
     @classmethod
     def of(cls, posterior: HDPPosterior) -> tuple["Kept", Ints]:
         """Return the documents of a stream, and their words."""
-        reservoir = posterior.reservoir
-        assert reservoir is not None
+        reservoir = posterior.kept
         X, keys = reservoir.counts, reservoir.keys
         is_full = np.diff(X.indptr) > 0
         X, keys = X[is_full], keys[is_full]
@@ -201,12 +194,12 @@ class Topics(NamedTuple):
         """Gain of documents by one of the topics beside the others, nats, (n_docs,)."""
         prior = self.prior.copy()
         prior[column] = 0.0
-        others = self._replace(prior=prior)
         whole, _ = self.probability(observed, held_out, executor)
+        others = self._replace(prior=prior)
         part, _ = others.probability(observed, held_out, executor)
         logs = held_out.data * np.log(whole / part)
-        sums = np.bincount(rows_of(held_out.indptr), logs, held_out.shape[0])
-        return sums.astype(np.float64)
+        rows = rows_of(held_out.indptr)
+        return np.bincount(rows, logs, held_out.shape[0]).astype(np.float64)
 
     @property
     def mean(self) -> Array:
@@ -228,15 +221,7 @@ class Explained(NamedTuple):
 
     def take(self, some: Flags) -> "Explained":
         """Return some of the documents."""
-        return Explained(
-            self.X[some], self.old[np.repeat(some, np.diff(self.X.indptr))]
-        )
-
-    def take_rows(self, rows: Ints) -> "Explained":
-        """Return some of the documents, in increasing order."""
-        some = np.zeros(self.X.shape[0], bool)
-        some[rows] = True
-        return self.take(some)
+        return Explained(self.X[some], self.old[some[rows_of(self.X.indptr)]])
 
     def evidence(self, topic: Array) -> Array:
         """Log ratio of probabilities with shares of a topic and without, (n_docs, S).
@@ -274,45 +259,31 @@ def _share_of_documents(evidence: Array) -> float:
 # -- proposals ----------------------------------------------------------------------
 
 
-def _unexplained(docs: Explained, topics: Topics) -> sp.csr_array:
-    """Words that older topics do not explain, (n_docs, n_some)."""
-    X = docs.X
-    mixture = LateMixture(
-        X.indptr.astype(np.int32), X.indices.astype(np.int32), X.data, docs.old
+def _compared(
+    residual: sp.csr_array, is_after: Flags, rng: np.random.Generator
+) -> tuple[Ints, Array, Array]:
+    """Compare documents by the words that older topics leave unexplained.
+
+    Returns documents after a call that may begin a topic, (n,), cosines of their words,
+    (n, n), 0 with themselves, and how many more are similar after the call than before
+    it, (n,).
+    """
+    n_docs = residual.shape[0]
+    n_with = np.bincount(residual.indices[residual.data > 0.0], minlength=1)
+    values = np.sqrt(residual.data)
+    values *= np.log((n_docs + 1.0) / (n_with[residual.indices] + 1.0))
+    unit = sp.csr_array((values, residual.indices, residual.indptr), residual.shape)
+    norm = np.sqrt(np.asarray(unit.multiply(unit).sum(axis=1)).ravel())
+    unit = sp.csr_array(sp.diags_array(1.0 / np.maximum(norm, 1e-300)) @ unit)
+    after, before = (
+        some_rows(np.flatnonzero(of), rng, MOST_COMPARED)
+        for of in (is_after, ~is_after)
     )
-    n_words, prior = X.shape[1], (topics.n_features, topics.eta)
-    _, residual = CandidateDocuments(mixture, n_words, *prior).residual()
-    return sp.csr_array((residual, X.indices, X.indptr), X.shape)
-
-
-class Pairs(NamedTuple):
-    """Documents after a call that may begin a topic, compared in pairs."""
-
-    rows: Ints  # (n,)
-    similarity: Array  # (n, n) cosines of their unexplained words, 0 with themselves
-    witness: Array  # (n,) how many more are similar after the call than before it
-
-    @classmethod
-    def of(
-        cls, residual: sp.csr_array, is_after: Flags, rng: np.random.Generator
-    ) -> "Pairs":
-        """Compare documents by the words that older topics leave unexplained."""
-        n_docs = residual.shape[0]
-        n_with = np.bincount(residual.indices[residual.data > 0.0], minlength=1)
-        values = np.sqrt(residual.data)
-        values *= np.log((n_docs + 1.0) / (n_with[residual.indices] + 1.0))
-        unit = sp.csr_array((values, residual.indices, residual.indptr), residual.shape)
-        norm = np.sqrt(np.asarray(unit.multiply(unit).sum(axis=1)).ravel())
-        unit = sp.csr_array(sp.diags_array(1.0 / np.maximum(norm, 1e-300)) @ unit)
-        after, before = (
-            some_rows(np.flatnonzero(of), rng, MOST_COMPARED)
-            for of in (is_after, ~is_after)
-        )
-        similarity = (unit[after] @ unit[after].T).toarray()
-        np.fill_diagonal(similarity, 0.0)
-        others = np.square((unit[after] @ unit[before].T).toarray()).mean(axis=1)
-        own = np.square(similarity).sum(axis=1) / max(len(after) - 1, 1)
-        return cls(after, similarity, own - others)
+    similarity = (unit[after] @ unit[after].T).toarray()
+    np.fill_diagonal(similarity, 0.0)
+    others = np.square((unit[after] @ unit[before].T).toarray()).mean(axis=1)
+    own = np.square(similarity).sum(axis=1) / max(len(after) - 1, 1)
+    return after, similarity, own - others
 
 
 def propose(
@@ -322,22 +293,26 @@ def propose(
 
     Each begins with a document that is unlike those of the topics before, and has none.
     """
-    residual = _unexplained(docs, older)
-    pairs, topics = Pairs.of(residual, is_after, rng), list[Array]()
-    free = np.ones(len(pairs.rows))
+    X, prior = docs.X, (older.n_features, older.eta)
+    mixture = LateMixture(*kernel_arrays(X), docs.old)
+    _, values = CandidateDocuments(mixture, X.shape[1], *prior).residual()
+    residual = sp.csr_array((values, X.indices, X.indptr), X.shape)
+    rows, similarities, witness = _compared(residual, is_after, rng)
+    free, topics = np.ones(len(rows)), list[Array]()
     for _ in range(MOST_PROPOSED):
-        seed = int(np.argmax(pairs.witness * free))
-        similarity = pairs.similarity[seed]
-        if pairs.witness[seed] * free[seed] <= 0.0:
+        seed = int(np.argmax(witness * free))
+        similarity = similarities[seed]
+        if witness[seed] * free[seed] <= 0.0:
             break
         weights = np.where(similarity >= LEAST_SIMILARITY, np.square(similarity), 0.0)
         weights[seed] = 1.0
         free *= 1.0 - np.minimum(2.0 * similarity, 1.0)
         free[seed] = 0.0
-        counts, share = _learn(weights @ residual[pairs.rows], docs, is_after, older)
+        counts, share = _learn(weights @ residual[rows], docs, is_after, older)
         if counts.any():
             topics.append(older.normalised(counts))
-            evidence = docs.take_rows(pairs.rows).evidence(topics[-1])
+            compared = np.isin(np.arange(docs.X.shape[0]), rows)
+            evidence = docs.take(compared).evidence(topics[-1])
             free *= 1.0 - _have_topic(evidence, share)
     return _distinct(topics)
 
@@ -367,7 +342,7 @@ def _learn(
         part = mean[rows] * ratio / (1.0 - mean[rows] + mean[rows] * ratio)
         weights = docs.X.data * part * (has_topic * sign)[rows]
         counts = np.maximum(np.bincount(docs.X.indices, weights, len(topic)), 0.0)
-        if counts.sum() < FEWEST_TOKENS:
+        if counts.sum() < stream_trials.FEWEST_TOKENS:
             return np.zeros(len(topic)), 0.0
     return counts, share
 
@@ -435,11 +410,9 @@ def _gain(
     old, _ = older.probability(observed, held_out, executor)
     excess = topic[held_out.indices] / old - 1.0
     rows = rows_of(held_out.indptr)
-    gains = np.bincount(
-        rows, held_out.data * np.log1p(shares[rows] * excess), held_out.shape[0]
-    )
-    n_docs = len(gains)
-    return float(gains.sum()), float(gains.std() * np.sqrt(n_docs))
+    logs = held_out.data * np.log1p(shares[rows] * excess)
+    gains = np.bincount(rows, logs, held_out.shape[0])
+    return float(gains.sum()), float(gains.std() * np.sqrt(len(gains)))
 
 
 def new_topics(posterior: HDPPosterior, since: int, executor: Executor) -> list[Change]:
@@ -469,7 +442,7 @@ def new_topics(posterior: HDPPosterior, since: int, executor: Executor) -> list[
             is_since = kept.calls >= begin
             given = older, topic, kept.counts[~learns & is_since], share
             gain, error = _gain(posterior, *given, executor)
-            if gain <= max(LEAST_GAIN, ERRORS * error):
+            if gain <= max(stream_trials.LEAST_GAIN, stream_trials.ERRORS * error):
                 continue
             before = cosines(topic[None], older.words.T)[0]
             now = cosines(topic[None], present.words.T)[0]

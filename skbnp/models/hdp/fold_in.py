@@ -15,7 +15,7 @@ documents repeat few words, where more iterations are needed.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -145,13 +145,12 @@ def _infer_block(
     restaurant: tuple[Any, ...],
     block: Block,
 ) -> tuple[Any, ...]:
-    counts = block.indptr, block.indices, block.counts
     own = block.rows if len(prior) > 1 else slice(None)
     if restaurant:
         tops, rest, *words = restaurant
         restaurant = tops, np.atleast_1d(rest)[own], *words
     return infer_zero_order(
-        *counts, weights, prior[own], *choice, stop.max_iter, stop.tol, *restaurant
+        *block.arrays, weights, prior[own], *choice, *stop, *restaurant
     )
 
 
@@ -397,19 +396,9 @@ class OrderedTopics:
     doc_prior: Array  # (K + 1,)
 
 
-class SampledTopics(Protocol):
-    """Topics of which the words of some documents are read."""
-
-    @property
-    def doc_prior(self) -> Array:
-        """Dirichlet of a document's proportions, (K + 1,)."""
-
-    def word_topic(self, words: NDArray) -> Array:
-        """phi_kw of some words, (n_words, K)."""
-
-
-#: Topics of a model, with all that prediction needs.
-Sample = OrderedTopics | SampledTopics
+#: Topics of a model, with all that prediction needs: `OrderedTopics`, or with a
+#: `doc_prior` and `word_topic(words)` as `FixedTopics` have.
+Sample = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,16 +457,12 @@ class MixturePredictor:
         self, sample: Sample, X: sp.csr_array, executor: Executor
     ) -> tuple[sp.csr_array, Array]:
         """Infer tokens of topics, and tokens or first uses of words, (nnz,)."""
-        burstiness = getattr(sample, "burstiness", None)
-        own = self._own_priors(sample, X, executor)
-        if burstiness is not None and self.repeats and X.nnz > 0:
-            seated = self._seat(sample, X, burstiness, executor, own)
-            return seated.doc_topic, seated.tables
-        topics, prior, words = _given(sample, X)
-        counts = fold_in(topics, prior if own is None else own[0], words, executor)
+        repeats = self.repeats and X.nnz > 0
+        burstiness = getattr(sample, "burstiness", None) if repeats else None
+        (counts, uses, _), _, _ = self._infer(sample, X, burstiness, executor)
         if isinstance(sample, OrderedTopics):
             counts = counts[:, sample.columns]
-        return counts, X.data
+        return counts, uses
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
@@ -491,15 +476,9 @@ class MixturePredictor:
         for sample in self.samples:
             burstiness = self._burstiness(sample, X_observed, executor)
             topics, corpus_prior, held_out = _given(sample, X_held)
-            own = self._own_priors(sample, X_observed, executor)
-            prior, rest = own or (corpus_prior, sample.doc_prior[-1:])
-            if burstiness is None:
-                given = _given(sample, X_observed)
-                doc_topic = fold_in(given[0], prior, given[2], executor)
-            else:
-                seated = self._seat(sample, X_observed, burstiness, executor, own)
-                doc_topic = seated.doc_topic
-            theta = doc_topic.toarray()
+            given = sample, X_observed, burstiness, executor
+            seated, prior, rest = self._infer(*given)
+            theta = seated.doc_topic.toarray()
             theta += prior
             rest = np.broadcast_to(rest, len(theta))
             mixed = mix(theta, topics, held_out) + rest[rows] / n_words
@@ -517,32 +496,27 @@ class MixturePredictor:
         with np.errstate(divide="ignore"):
             return (X_held.data * np.log(probability)).sum()
 
-    def _own_priors(
-        self, sample: Sample, X: sp.csr_array, executor: Executor
-    ) -> tuple[Array, Array] | None:
-        """Return the documents' own priors of topics, and of all others together."""
-        if self.doc_priors is None:
-            return None
-        priors = self.doc_priors(sample, X, executor)
-        return np.ascontiguousarray(priors[:, :-1]), priors[:, -1].copy()
-
-    def _seat(
+    def _infer(
         self,
         sample: Sample,
         X: sp.csr_array,
-        burstiness: Burstiness,
+        burstiness: Burstiness | None,
         executor: Executor,
-        own: tuple[Array, Array] | None = None,
-    ) -> Seated:
-        """Infer expected tables of topics, in model order, and of words.
+    ) -> tuple[Seated, Array, Array]:
+        """Infer tokens of topics, or tables of topics and words, in model order.
 
-        Documents may have priors of their `own`, of topics and of all others.
+        And the priors of topics, and of all others together, which may be of documents.
         """
         topics, prior, counts = _given(sample, X)
-        prior, rest = own or (prior, sample.doc_prior[-1:])
-        return fold_in_tables(
-            topics, prior, rest, counts, burstiness, executor, X.shape[1]
-        )
+        rest = sample.doc_prior[-1:]
+        if self.doc_priors is not None:
+            priors = self.doc_priors(sample, X, executor)
+            prior, rest = np.ascontiguousarray(priors[:, :-1]), priors[:, -1].copy()
+        if burstiness is None:
+            doc_topic = fold_in(topics, prior, counts, executor)
+            return Seated(doc_topic, X.data, np.zeros(0)), prior, rest
+        given = counts, burstiness, executor, X.shape[1]
+        return fold_in_tables(topics, prior, rest, *given), prior, rest
 
     def _burstiness(
         self, sample: Sample, X: sp.csr_array, executor: Executor
@@ -555,7 +529,7 @@ class MixturePredictor:
             return burstiness
         some = X[evenly(X.shape[0], N_DOCS)]
         return learn_burstiness(
-            some, lambda b: self._seat(sample, some, b, executor)[1:]
+            some, lambda b: self._infer(sample, some, b, executor)[0][1:]
         )
 
 

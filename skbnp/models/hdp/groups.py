@@ -49,6 +49,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import psi
 
+from skbnp.distributions import expected_tables
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, LocalStop
@@ -56,7 +57,6 @@ from skbnp.models.hdp.burstiness import ERRORS, LEAST_GAIN
 from skbnp.models.hdp.fold_in import Choice, Documents, fold_in_posterior
 from skbnp.models.hdp.held_out import N_FOLDS, SHARE, Gain, HeldOut, n_held_out
 from skbnp.models.hdp.local import TOL
-from skbnp.models.hdp.model import expected_tables
 from skbnp.utils.arrays import csr, deal_tokens, rows_of
 from skbnp.utils.labels import MISSING, NEW, Factors, Label
 from skbnp.utils.random import Purpose, stream
@@ -112,14 +112,14 @@ class Groups:
             raise ValueError("tables, groups and ids disagree")
 
     @classmethod
-    def empty(cls, names: tuple[str, ...], ids: Ints, alpha: float) -> "Groups":
-        """Return factors without groups, for topics of some ids."""
-        n_factors = len(names)
+    def empty(cls, names: tuple[str, ...], posterior: Posterior) -> "Groups":
+        """Return factors without groups, for the topics of a posterior."""
+        n_factors, alpha = len(names), posterior.state.doc_concentration
         return cls(
             names=names,
             labels=((),) * n_factors,
-            ids=ids,
-            tables=sp.csr_array((0, len(ids))),
+            ids=posterior.ids.copy(),
+            tables=sp.csr_array((0, len(posterior.ids))),
             n_docs=np.zeros(0),
             n_learned=0.0,
             concentrations=np.full(n_factors, START),
@@ -474,7 +474,7 @@ def learn_groups(
     state, (doc_topic, lengths, fetch) = posterior.state, documents
     is_first, n_docs = groups is None, len(lengths)
     if groups is None:
-        groups = _none(posterior, factors.names)
+        groups = Groups.empty(factors.names, posterior)
     groups = groups.following(posterior).extended(factors)
     codes = groups.codes(factors, n_docs)
     rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, 2, posterior.n_steps)
@@ -492,10 +492,7 @@ def learn_groups(
 
 
 def learn_kinds(
-    n_kinds: int,
-    posterior: Posterior,
-    documents: LabelledDocuments,
-    executor: Executor,
+    n_kinds: int, posterior: Posterior, documents: LabelledDocuments, executor: Executor
 ) -> Groups:
     """Learn kinds of documents that have no labels.
 
@@ -524,7 +521,7 @@ def _find_kinds(
     drawn = np.sort(rng.permutation(n_docs)[:n_kinds])
     kinds = np.asarray((roots @ roots[drawn].T).toarray().argmax(axis=1))
     labels = (tuple(range(len(drawn))),)
-    groups = empty = _none(posterior, ("kind",))
+    groups = empty = Groups.empty(("kind",), posterior)
     for _ in range(N_TURNS):
         factors = Factors(("kind",), False, labels, kinds[:, None])
         groups = empty.extended(factors)
@@ -536,12 +533,6 @@ def _find_kinds(
         if (kinds != before).mean() < MOVED:
             break
     return replace(groups, are_latent=True)
-
-
-def _none(posterior: Posterior, names: tuple[str, ...]) -> Groups:
-    """Return factors without groups."""
-    alpha = posterior.state.doc_concentration
-    return Groups.empty(names, posterior.ids.copy(), alpha)
 
 
 def _judge(

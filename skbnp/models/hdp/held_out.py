@@ -30,15 +30,8 @@ from skbnp.models.hdp.fold_in import (
     mix,
 )
 from skbnp.models.hdp.model import HDPState
-from skbnp.utils.arrays import (
-    column_sums,
-    csr,
-    deal_tokens,
-    row_parts,
-    rows_of,
-    take_rows,
-    with_values,
-)
+from skbnp.utils import arrays
+from skbnp.utils.arrays import csr, deal_tokens, row_parts, rows_of, take_rows
 from skbnp.utils.typing import Array, Ints
 
 #: Share of the documents that are held out...
@@ -248,6 +241,18 @@ class HeldOut:
             )
             eta = float(np.exp(best.x))
         return self._by_document(logs(eta)), eta
+
+    def gain_over_words(
+        self, posterior: Posterior, logs: Array, executor: Executor, learns_prior: bool
+    ) -> Gain:
+        """Gain over one topic with the same repeats of words, nats per token.
+
+        `logs` are log probabilities of documents under all topics.
+        """
+        words, _ = self.log_probability_of_words(
+            posterior.state.burstiness, posterior, executor, learns_prior=learns_prior
+        )
+        return compare(logs, words, self.n_tokens)
 
     def is_matched_by_words(
         self,
@@ -518,7 +523,9 @@ def fold_words(held_out: HeldOut) -> list[WordFold]:
     for place in range(N_FOLDS):
         words = np.sort(order[place::N_FOLDS])
         is_held = np.isin(whole.indices, words)
-        rest, fold = with_values(whole, whole.data * ~is_held, whole.data * is_held)
+        rest, fold = arrays.with_values(
+            whole, whole.data * ~is_held, whole.data * is_held
+        )
         folds.append(WordFold(words, rest, fold, n_tokens))
     return folds
 
@@ -651,7 +658,7 @@ def _log_likelihoods(
     seen = topics.counts.seen.among(fold.words)
     parts = row_parts((len(seen), n_topics))
     sums = (topics.counts.rows(seen[some]) for some in parts)
-    counts, size = column_sums(sums, n_topics), len(fold.words) / n_words
+    counts, size = arrays.column_sums(sums, n_topics), len(fold.words) / n_words
 
     def shares(topics: MeanTopics) -> Array:
         """Share Phi_k of the words of the fold in each topic."""

@@ -5,9 +5,8 @@ as many topics learn as long, and replace the model if they predict these better
 long as nearly all topics live. Then the model learns on while its prediction improves;
 topics explain tables instead of tokens, if that predicts no worse; topics without which
 prediction is no worse, or which bring less than the penalty, are merged or end, several
-at a time. At last a copy learns from all documents, by steps as from a start, with
-topics of held-out documents if many are of one document. The topic prior predicts words
-of held-out documents from others best.
+at a time. At last a copy learns from all documents, by steps as from a start. The topic
+prior predicts words of held-out documents from others best.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,10 +24,6 @@ from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus, DocumentLocalStep
 from skbnp.models.hdp import births as held_out_moves
 from skbnp.models.hdp import held_out as priors
-from skbnp.models.hdp.births import (
-    add_document_births,
-    join_topics_of_one_document,
-)
 from skbnp.models.hdp.held_out import SECOND_HALF, Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.moves import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -227,11 +222,7 @@ class HeldOutTrials:
         posterior = last.posterior.copy()
         if isinstance(self.held_out.train, Corpus):
             train, executor = self.held_out.train, self.model.executor
-            join_topics_of_one_document(posterior, train, executor)
-        if self.moves.births:
-            add_document_births(
-                posterior, self.held_out, MARGIN, self.penalty, self.model.executor
-            )
+            held_out_moves.join_topics_of_one_document(posterior, train, executor)
         posterior.step_origin = posterior.n_steps  # steps as from a start
         self.final = self.finish(self.held_out, posterior, last)
         last.posterior = self.posterior  # its topics are in the copy
@@ -531,14 +522,9 @@ class HeldOutTrials:
 
     def _gain_over_words(self, trial: Trial) -> Gain:
         """Gain of a trial over one topic with the same repeats of words."""
-        posterior, logs = trial.posterior, trial.logs[trial.n_passes]
-        words, _ = self.held_out.log_probability_of_words(
-            posterior.state.burstiness,
-            posterior,
-            trial.executor,
-            learns_prior=self.folds_words,
-        )
-        return compare(logs, words, self.n_tokens)
+        logs = trial.logs[trial.n_passes]
+        given = trial.posterior, logs, trial.executor, self.folds_words
+        return self.held_out.gain_over_words(*given)
 
     def _equivalent_numbers(self) -> list[int]:
         """Numbers of topics, of those that reductions compared, as good as the best."""

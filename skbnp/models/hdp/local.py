@@ -142,16 +142,13 @@ class DocumentStep:
             remembered_counts = self.remembered[block.rows].toarray()
             starts[:, :n_topics] = remembered_counts * scale[:, None]
         result = infer_documents(
-            block.indptr,
-            block.indices,
-            block.counts,
+            *block.arrays,
             self.weights,
             self.prior,
             np.empty(0) if self.share is None else self.share,
             starts,
             self.remembered is not None,
-            self.stop.max_iter,
-            self.stop.tol,
+            *self.stop,
             SUPPORT,
             n_mean=self.n_mean,
         )
@@ -213,9 +210,7 @@ def _log_moments(topics: Ints32, tokens: Array, weights: Array, n_topics: int) -
     return np.bincount(topics, tokens * logs, n_topics).astype(np.float64)
 
 
-def _sum_range(
-    *arguments: Any,
-) -> tuple[Ints32, Ints32, Array, Array]:
+def _sum_range(*arguments: Any) -> tuple[Ints32, Ints32, Array, Array]:
     """Sum responsibilities over a range of words, see `word_sums`; their entropy."""
     n_used, topics, weights, sums, log_norms = word_sums(*arguments)
     moments = _log_moments(topics, sums, weights, len(log_norms))
@@ -318,9 +313,7 @@ class CollapsedStep:
 
     def _infer(self, block: Block) -> BlockResult:
         result = infer_collapsed(
-            block.indptr,
-            block.indices,
-            block.counts,
+            *block.arrays,
             self.weights,
             self.tops,
             self.norm,
@@ -329,8 +322,7 @@ class CollapsedStep:
             self.rest,
             self.share,
             np.ascontiguousarray(self.doc_weights[block.rows]),
-            self.stop.max_iter,
-            self.stop.tol,
+            *self.stop,
             *self.restaurant,
         )
         return BlockResult(*result)

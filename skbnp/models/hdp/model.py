@@ -41,7 +41,7 @@ from skbnp.components import topics
 from skbnp.components.statistics import WordsT, WordStats
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.components.word_topics import WordTopics, remaining
-from skbnp.distributions import inverse_digamma, log_growth
+from skbnp.distributions import expected_tables, inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.utils.ranges import In, Number, Positive, Share, Sized
@@ -474,17 +474,6 @@ def update_corpus_concentration(state: HDPState, prior: tuple[float, float]) -> 
 
 #: Rounds of the fixed point of gamma.
 N_ROUNDS = 3
-
-
-def expected_tables(mass: Array, counts: Array) -> Array:
-    """P x [psi(x + n / P) - psi(x)], P = 1 - exp(-n), for masses x and counts n > 0."""
-    some = -np.expm1(-counts)
-    # psi(x) is about -1/x where x is small: psi(x) = psi(x + 1) - 1 / x.
-    parameter = np.concatenate([mass + counts / some, mass + 1.0])
-    digamma = np.empty_like(parameter)
-    log_gamma(parameter, np.empty_like(parameter), digamma)
-    high, low = np.split(digamma, 2)
-    return some * (1.0 + mass * (high - low))
 
 
 @dataclass(slots=True)

@@ -49,9 +49,7 @@ class MergeComparison:
         if len(self.pairs):
             doc_topic = block_visit.doc_topic
             compare_merges(
-                block.indptr,
-                block.indices,
-                block.counts,
+                *block.arrays,
                 block_visit.word_weights,
                 block_visit.doc_weights,
                 block_visit.documents.norms,
@@ -276,11 +274,13 @@ def words_term(eta: float, topics: Array, sums: Array, n_unseen: int = 0) -> Arr
     not seen have lambda_w = eta: only the sums of topics contain them.
     """
     n_words, lam = topics.shape[1], eta + topics
-    total = lam.sum(axis=1) + n_unseen * eta
-    log_phi = psi(lam) - psi(total)[:, None]
-    gained = gammaln(lam).sum(axis=1) - gammaln(total)
+    logs, digammas = np.empty(lam.size), np.empty(lam.size)
+    log_gamma(lam.ravel(), logs, digammas)
+    total, missing = lam.sum(axis=1) + n_unseen * eta, sums - topics
+    gained = logs.reshape(lam.shape).sum(axis=1) - gammaln(total)
     gained -= n_words * gammaln(eta) - gammaln((n_words + n_unseen) * eta)
-    return gained + ((sums - topics) * log_phi).sum(axis=1)
+    gained += (missing * digammas.reshape(lam.shape)).sum(axis=1)
+    return gained - psi(total) * missing.sum(axis=1)
 
 
 # Settings of the moves of an HDP that users may choose.
@@ -447,10 +447,10 @@ class PrintedMoves(Moves):
             if n_accepted == self.moves.max_splits or is_full:
                 return
             state, words = posterior.state, posterior.global_stats.topic_words
-            block_hook = Collection(self._columns[name])
-            parts = [part for block in result.seen for part in block_hook(block)]
-            joined = Parts.joined(parts)
-            seen = words.seen
+            collect, seen = Collection(self._columns[name]), words.seen
+            joined = Parts.joined(
+                [part for one in result.seen for part in collect(one)]
+            )
             parent = Parent.among(
                 Parts(seen.rows_of(joined.words), joined.rows, joined.mass),
                 float(state.doc_prior[column]),
@@ -459,25 +459,13 @@ class PrintedMoves(Moves):
                 seen.n_unseen,
             )
             share = (1.0 - step) * self._weights[name] / state.topic_weights[column]
-            children = start(parent, share, step)
-            n_accepted += split_topic(posterior, name, parent, children)
-
-
-def split_topic(
-    posterior: HDPPosterior,
-    name: int,
-    parent: Parent,
-    children: Children | None,
-) -> bool:
-    """Split a topic in place if fitted children raise the bound of its documents."""
-    if children is None:
-        return False
-    eta = posterior.state.topic_word_prior
-    children = fit_children(parent, children, eta)
-    if not gain(parent, children, eta) > 0.0:
-        return False
-    posterior.split(name, children.topics, children.shares)
-    return True
+            children, eta = start(parent, share, step), state.topic_word_prior
+            if children is None:
+                continue
+            children = fit_children(parent, children, eta)
+            if gain(parent, children, eta) > 0.0:
+                posterior.split(name, children.topics, children.shares)
+                n_accepted += 1
 
 
 def _keep(block: BlockVisit) -> BlockVisit:
@@ -501,11 +489,7 @@ def covarying_pairs(doc_topic: sp.csr_array) -> Ints32:
 
 
 def words_gains(
-    topics: WordTopics,
-    results: WordRows,
-    scale: float,
-    eta: float,
-    pairs: Ints32,
+    topics: WordTopics, results: WordRows, scale: float, eta: float, pairs: Ints32
 ) -> Array:
     """Gains of the words of pairs of topics that merge, (n_pairs,), nats of the corpus.
 
@@ -518,28 +502,9 @@ def words_gains(
     sums[seen.rows_of(results.words)] = scale * results.values.toarray()
     topic_counts = np.ascontiguousarray(topic_counts.T)
     sums = np.ascontiguousarray(sums.T)
-    alone = [
-        _words_term(*topic, eta, n_unseen)
-        for topic in zip(topic_counts, sums, strict=True)
-    ]
+    alone = words_term(eta, topic_counts, sums, n_unseen)
     gains = np.empty(len(pairs))
-    for index, (one, other) in enumerate(pairs.tolist()):
-        both = topic_counts[one] + topic_counts[other], sums[one] + sums[other]
-        gains[index] = _words_term(*both, eta, n_unseen) - alone[one] - alone[other]
+    for index, (one, other) in enumerate(pairs):
+        both = topic_counts[[one]] + topic_counts[[other]], sums[[one]] + sums[[other]]
+        gains[index] = words_term(eta, *both, n_unseen)[0] - alone[one] - alone[other]
     return gains
-
-
-def _words_term(topic: Array, sums: Array, eta: float, n_unseen: int) -> float:
-    """E[log p(words)] - KL(q || p) of one topic eta + T for other sums, nats.
-
-    As `words_term` of splits, with a faster log Gamma function for many pairs.
-    """
-    lam, logs, digammas = eta + topic, np.empty_like(topic), np.empty_like(topic)
-    log_gamma(lam, logs, digammas)
-    prior = (len(topic) + n_unseen) * eta
-    total = np.array([prior + topic.sum()])
-    log_total, digamma = np.empty(1), np.empty(1)
-    log_gamma(total, log_total, digamma)
-    gained = logs.sum() - len(topic) * gammaln(eta) - log_total[0] + gammaln(prior)
-    missing = sums - topic
-    return float(gained + missing @ digammas - digamma[0] * missing.sum())

@@ -11,26 +11,17 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import WordStats
 from skbnp.components.word_topics import WordRows, WordTopics, remaining
-from skbnp.inference.engine import (
-    DocumentWeights,
-    blend,
-    incremental_update,
-    learn_priors,
-)
+from skbnp.inference.engine import DocumentWeights, blend, learn_priors
 from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Collected, Part, Round, StatisticsCache
 from skbnp.models.hdp.groups import Groups
 from skbnp.models.hdp.held_out import HeldOut, n_judges, split
-from skbnp.models.hdp.model import (
-    CollapsedStats,
-    HDPModel,
-    HDPState,
-    HDPStats,
-)
+from skbnp.models.hdp.model import CollapsedStats, HDPModel, HDPState, HDPStats
 from skbnp.utils.arrays import with_columns
 from skbnp.utils.matching import most_similar
+from skbnp.utils.random import splitmix64
 from skbnp.utils.ranges import LARGE, Amount, Count, In, Number, Sized
 from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
@@ -167,8 +158,10 @@ class PartCache(StatisticsCache):
             if self.document_weights is None:
                 memo = PartMemo(result.stats, result.doc_topic, result.n_tokens)
             if self.is_complete:
-                old = self.memos[part.number].stats
-                incremental_update(posterior, old, result.stats)
+                given = posterior.global_stats, self.memos[part.number].stats
+                update = posterior.model.incremental_update
+                new = update(posterior.state, *given, result.stats)
+                posterior.replace_globals(*new)
                 self.memos[part.number] = memo
             elif self.n_passes + 1 == self.n_forgetful:
                 self.memos.append(memo)
@@ -248,11 +241,6 @@ GROWTH_BEFORE_EARLY_RESTART = 1.05
 NEVER = 1e100
 #: Largest key.
 LAST_KEY = 2**64 - 1
-#: Increment and multipliers of SplitMix64.
-INCREMENT, FIRST, SECOND = (
-    np.uint64(number)
-    for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
 
 
 def has_doubled(n_before: float, n_now: float) -> bool:
@@ -325,10 +313,6 @@ class Reservoir:
         """Whether enough documents are new to learn priors by those held out."""
         return self.n_docs >= max(GROWTH_OF_PRIORS * self.n_priors, FIRST_RESTART)
 
-    def end_priors(self) -> "Reservoir":
-        """Record that priors were learned at this number of documents."""
-        return replace(self, n_priors=self.n_docs)
-
     @property
     def is_due_early(self) -> bool:
         """Whether scores have fallen and documents are new since the last restart."""
@@ -339,10 +323,6 @@ class Reservoir:
     def has_drifted(self) -> bool:
         """Whether scores of calls have fallen below those before."""
         return self.cusum >= CUSUM_LIMIT
-
-    def reset_cusum(self) -> "Reservoir":
-        """Return the reservoir with the cumulative sum of scores at zero."""
-        return replace(self, cusum=0.0)
 
     def are_outliers(self, scores: Array) -> Flags:
         """Whether documents score far below the mean of documents before, (n,)."""
@@ -361,13 +341,11 @@ class Reservoir:
 
     def end_restart(self, is_better: bool, n_next: float = 0.0) -> "Reservoir":
         """Return the reservoir with the next restart due; topics may be better ones."""
-        n_next = n_next or GROWTH * self.n_last
-        ended = replace(self, n_next=n_next, cusum=0.0)
-        return ended.unscored() if is_better else ended
-
-    def unscored(self) -> "Reservoir":
-        """Return the reservoir without scores: those of other topics differ."""
-        return replace(self, n_scored=0.0, mean_score=0.0, score_spread=0.0)
+        ended = replace(self, n_next=n_next or GROWTH * self.n_last, cusum=0.0)
+        if not is_better:
+            return ended
+        # Scores of other topics differ.
+        return replace(ended, n_scored=0.0, mean_score=0.0, score_spread=0.0)
 
     def record_scores(self, scores: Array) -> "Reservoir":
         """Return the reservoir with scores of documents before they are learned from.
@@ -399,11 +377,7 @@ class Reservoir:
         return replace(self, counts=with_columns(self.counts, n_words))
 
     def add(
-        self,
-        X: sp.csr_array,
-        n_tokens: float,
-        seed_entropy: int,
-        call: int = 0,
+        self, X: sp.csr_array, n_tokens: float, seed_entropy: int, call: int = 0
     ) -> tuple["Reservoir", sp.csr_array]:
         """Return the reservoir with new documents, and those of `X` to learn from.
 
@@ -489,18 +463,10 @@ def _lengths(counts: sp.csr_array) -> Array:
 def document_keys(X: sp.csr_array, seed_entropy: int) -> NDArray[np.uint64]:
     """Random numbers as functions of counts: equal for equal documents, (n_docs,)."""
     seed = np.uint64(seed_entropy % 2**64)
-    entries = _hashed(X.data.astype(np.float64).view(np.uint64) ^ seed)
-    entries = _hashed(entries + _hashed(X.indices.astype(np.uint64)))
+    entries = splitmix64(X.data.astype(np.float64).view(np.uint64) ^ seed)
+    entries = splitmix64(entries + splitmix64(X.indices.astype(np.uint64)))
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(entries)])
-    return _hashed(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
-
-
-def _hashed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Hash values by one step of SplitMix64."""
-    values = values + INCREMENT
-    values = (values ^ (values >> np.uint64(30))) * FIRST
-    values = (values ^ (values >> np.uint64(27))) * SECOND
-    return values ^ (values >> np.uint64(31))
+    return splitmix64(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
 
 
 # Outliers of a stream, which an HDP predicts badly, and topics proposed for them.
@@ -638,12 +604,6 @@ class Outliers:
         )
         return replace(self, provisional=provisional)
 
-    def with_proposal(self, proposal: Proposal) -> "Outliers":
-        """Return the record with a proposal, or with none if it has no topics."""
-        if len(proposal.gains):
-            return replace(self, proposal=proposal)
-        return replace(self, proposal=None)
-
     def widened(self, n_words: int) -> "Outliers":
         """Return the record with `n_words` columns; new ones are zero."""
         wide = replace(self, counts=with_columns(self.counts, n_words))
@@ -673,6 +633,12 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     outliers: Outliers | None = None  # documents of a stream predicted badly
     restart: Any = None  # Restart of the topics of a stream, which learns beside it
     groups: Groups | None = None  # of documents, with topic weights of their own
+
+    @property
+    def kept(self) -> Reservoir:
+        """Documents of a stream that are kept."""
+        assert self.reservoir is not None
+        return self.reservoir
 
     def restarted(
         self, topics: WordTopics, weights: Array, kept: NDArray
@@ -710,15 +676,9 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
             log = candidate.lineage[len(self.lineage) :]
             born = {entry.children for entry in log if entry.kind == "birth"}
             gone = {entry.parents for entry in log if entry.kind == "prune"}
-            merged = {
-                n for entry in log if entry.kind == "merge" for n in entry.parents
-            }
-            passing = {name for (name,) in born & gone} - merged
-            log = [
-                entry
-                for entry in log
-                if passing.isdisjoint(entry.parents + entry.children)
-            ]
+            merged = [entry.parents for entry in log if entry.kind == "merge"]
+            passing = {name for (name,) in born & gone}.difference(*merged)
+            log = [e for e in log if passing.isdisjoint(e.parents + e.children)]
         log = [entry._replace(step=self.n_steps + 1) for entry in log]
         with commit():
             self.replace_globals(candidate.state, candidate.global_stats)

@@ -10,22 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics, remaining
+from skbnp.inference import protocols
 from skbnp.inference.engine import DocumentCache, DocumentWeights
 from skbnp.inference.executor import Executor, Run, S, T
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import (
-    Collected,
-    DocumentLocalStep,
-    LocalStop,
-    OnlineSchedule,
-    Part,
-    Round,
-    Schedule,
-    Step,
-    StepInput,
-    Visit,
-    even_limits,
-)
 from skbnp.inference.shards import Broadcast, Shard, Shards
 from skbnp.models.hdp.fold_in import fold_in_posterior
 from skbnp.models.hdp.groups import LabelledDocuments
@@ -49,7 +37,7 @@ MOST_ROUNDS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block(Part):
+class Block(protocols.Part):
     """A random part of the documents of a shard; `number` counts all blocks."""
 
     shard: int
@@ -75,7 +63,7 @@ def n_blocks(n_docs: int, batch_size: int | None, least: int, n_groups: int) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class BlockSchedule(Schedule):
+class BlockSchedule(protocols.Schedule):
     """Rounds over a block of each shard, or of each of some shards at a time.
 
     Groups of shards, and which blocks of theirs go together, are drawn anew for each
@@ -84,9 +72,11 @@ class BlockSchedule(Schedule):
 
     sizes: Ints  # (n_shards, n_blocks) documents of each block
     n_groups: int  # of shards
-    steps: OnlineSchedule  # of which rows are rounds, and the entropy names the order
+    steps: (
+        protocols.OnlineSchedule
+    )  # of which rows are rounds, and the entropy names the order
 
-    def one_pass(self, number: int) -> Iterator[Round]:
+    def one_pass(self, number: int) -> Iterator[protocols.Round]:
         """Yield the rounds of one pass over the data."""
         n_shards, n_blocks = self.sizes.shape
         rng = stream(self.steps.seed_entropy or 0, Purpose.ORDER, number)
@@ -94,7 +84,7 @@ class BlockSchedule(Schedule):
         blocks = rng.permuted(np.tile(np.arange(n_blocks), (n_shards, 1)), axis=1)
         groups = [
             shards[begin:end]
-            for begin, end in pairwise(even_limits(n_shards, self.n_groups))
+            for begin, end in pairwise(protocols.even_limits(n_shards, self.n_groups))
         ]
         rounds = [(group, place) for place in range(n_blocks) for group in groups]
         first = self.steps.n_updates(number)
@@ -104,7 +94,7 @@ class BlockSchedule(Schedule):
             parts = parts_of(self.sizes, chosen)
             if parts:
                 n_docs = sum(part.n_docs for part in parts)
-                yield Round(
+                yield protocols.Round(
                     parts,
                     step=self.steps.step_size(first + position + 1),
                     scale=int(self.sizes.sum()) / n_docs,
@@ -151,7 +141,7 @@ class Cut:
 
     def limits(self, n_docs: int) -> Ints:
         """Limits of the blocks in a shard of `n_docs` documents, (n_blocks + 1,)."""
-        return even_limits(n_docs, self.n_blocks)
+        return protocols.even_limits(n_docs, self.n_blocks)
 
     def order(self, shard: int, n_docs: int) -> Ints:
         """Documents of a shard in the random order of its blocks."""
@@ -295,8 +285,8 @@ class Globals:
     model: HDPModel
     state: HDPState
     words: WholeWords | ChangedWords
-    step: type[Step]
-    stop: LocalStop
+    step: type[protocols.Step]
+    stop: protocols.LocalStop
     weighting: Weighting
 
 
@@ -354,8 +344,8 @@ def update_local(
     batch = Batch.from_counts(X[chosen], given.state.n_components)
     executor = _Runner(shard.run)
     remembered = None if order.blocks[0][1] is None else times[chosen]
-    visit = Visit(given.weighting, remembered)
-    work = StepInput(seen, batch, given.stop, executor, visit)
+    visit = protocols.Visit(given.weighting, remembered)
+    work = protocols.StepInput(seen, batch, given.stop, executor, visit)
     return ShardStats(given.step.prepare(work).collect(work).stats)
 
 
@@ -559,11 +549,11 @@ class ShardCorpus:
 
     def update_local(
         self,
-        local_step: DocumentLocalStep,
+        local_step: protocols.DocumentLocalStep,
         posterior: Posterior,
-        round: Round,
-        visits: Sequence[Visit],
-    ) -> list[Collected]:
+        round: protocols.Round,
+        visits: Sequence[protocols.Visit],
+    ) -> list[protocols.Collected]:
         """Run the local step of blocks on their shards; return the sum of results.
 
         Processes that have the words of topics receive the changes; if any lacks these,
@@ -605,7 +595,7 @@ class ShardCorpus:
             self.sent.last = LastBroadcast(
                 set(orders), words, words.table_prior, ids, changed
             )
-        return [Collected(local_stats.stats, np.zeros(0), [])]
+        return [protocols.Collected(local_stats.stats, np.zeros(0), [])]
 
 
 class Folded(NamedTuple):
@@ -673,15 +663,18 @@ class BlockDocumentWeights(DocumentCache):
         other._times = self._times.copy()
         return other
 
-    def initial_local(self, part: Part) -> BlockWeights:
+    def initial_local(self, part: protocols.Part) -> BlockWeights:
         """Return the effective counts of the documents of a block."""
-        block, at = cast(Block, part), Part(part.number, np.array([part.number]))
+        block, at = (
+            cast(Block, part),
+            protocols.Part(part.number, np.array([part.number])),
+        )
         some = self._newcomers[block.shard] if self._newcomers else np.zeros(0, np.intp)
         old, new = self._times, self._times_of_newcomers
         times, new_times = (float(one.initial_local(at)[0]) for one in (old, new))
         return BlockWeights(times, some, new_times)
 
-    def keep(self, round: Round, results: Sequence[object]) -> None:
+    def keep(self, round: protocols.Round, results: Sequence[object]) -> None:
         """Update the effective counts in place after a round."""
         places = np.array([part.number for part in round.parts])
         for times in (self._times, self._times_of_newcomers):

@@ -19,49 +19,14 @@ from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import Corpus, even_limits
 from skbnp.kernels._moves import late_topics_step
-from skbnp.models.hdp import cross_fit
-from skbnp.models.hdp.births import (
-    DOC_SHARE,
-    add_topics,
-    propose_births,
-    reduce,
-    reductions,
-)
-from skbnp.models.hdp.cross_fit import (
-    FEWER_SPLITS,
-    LEARNED_PRIORS,
-    OF_ALL_FITS,
-    CrossFittedTrials,
-    hold_out_each,
-)
+from skbnp.models.hdp import births as held_out_moves
+from skbnp.models.hdp import cross_fit, held_out_trials
+from skbnp.models.hdp import held_out as judging
+from skbnp.models.hdp import posterior as records
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities
-from skbnp.models.hdp.held_out import (
-    FEW_SHORT_TOKENS,
-    SECOND_HALF,
-    Gain,
-    HeldOut,
-    Prediction,
-    choose_priors,
-    compare,
-    fold_words,
-    has_few_tokens,
-)
-from skbnp.models.hdp.held_out_trials import (
-    BUDGET,
-    FEWEST_FIRST_USES,
-    LEAST_REDUCED,
-    MARGIN,
-    MARGIN_ERRORS,
-    NEAR,
-)
+from skbnp.models.hdp.held_out import Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.moves import SplitMerge
-from skbnp.models.hdp.posterior import (
-    ENOUGH_CHOOSING,
-    SCORED,
-    HDPPosterior,
-    Outliers,
-    Proposal,
-)
+from skbnp.models.hdp.posterior import HDPPosterior, Outliers, Proposal
 from skbnp.models.hdp.topic_ids import aligned_ids
 from skbnp.utils.arrays import deal_tokens, rows_of
 from skbnp.utils.matching import cosines, most_similar
@@ -112,21 +77,11 @@ class Restart:
         n_births = max(int(BIRTH_RATE * n_topics), FEWEST_BIRTHS) if births else 0
         n_births = int(min(n_births, learned.n_docs, now.max_components - n_topics))
         rng = stream(now.seed_entropy, Purpose.MOVE, now.n_steps, 2)
-        begun = propose_births(now, learned, n_births, rng)
+        begun = held_out_moves.propose_births(now, learned, n_births, rng)
         begun.global_stats.decay(n_samples / learned.n_docs)
         begun.set_state(by_tables=False)
         begun.step_origin = begun.n_steps
         return cls(begun, learned.n_docs, PASSES * learned.n_docs)
-
-    def copy(self) -> "Restart":
-        """Return an independent copy, which a call changes."""
-        return replace(self, posterior=self.posterior.copy())
-
-    def reduce(self, candidate: "Candidate", held_out: HeldOut, penalty: float) -> None:
-        """End topics in place that bring too little; the others learn on."""
-        self.posterior = candidate.reduced(held_out, penalty).posterior
-        self.is_reduced = True
-        self.n_left = PASSES * self.n_docs
 
 
 class Candidate(NamedTuple):
@@ -155,16 +110,6 @@ class Candidate(NamedTuple):
         """Number of topics."""
         return self.posterior.state.n_components
 
-    def gain_over_words(self, held_out: HeldOut, learns_prior: bool) -> float:
-        """Gain over one topic with the same repeats of words, nats per token."""
-        words, _ = held_out.log_probability_of_words(
-            self.posterior.state.burstiness,
-            self.posterior,
-            self.executor,
-            learns_prior=learns_prior,
-        )
-        return compare(self.logs, words, held_out.n_tokens).mean
-
     def with_fewer(
         self, held_out: HeldOut, most: int | None, least: int
     ) -> "Candidate | None":
@@ -174,9 +119,11 @@ class Candidate(NamedTuple):
         """
         fewer = self.posterior.copy()
         choosers = held_out.half(0, self.prediction)
-        cheapest = reductions(self.posterior, *choosers)
-        budget = BUDGET if most is None else np.inf
-        if self.n_topics < 2 or not reduce(fewer, cheapest, budget, most, least):
+        cheapest = held_out_moves.reductions(self.posterior, *choosers)
+        budget = held_out_trials.BUDGET if most is None else np.inf
+        if self.n_topics < 2 or not held_out_moves.reduce(
+            fewer, cheapest, budget, most, least
+        ):
             return None
         return Candidate.of(fewer, held_out, self.executor)
 
@@ -190,21 +137,26 @@ class Candidate(NamedTuple):
         best = now = self
         while True:
             fewer = now.with_fewer(
-                held_out, None, max(int(LEAST_REDUCED * now.n_topics), 1)
+                held_out,
+                None,
+                max(int(held_out_trials.LEAST_REDUCED * now.n_topics), 1),
             )
             if fewer is None:
                 break
             gain = fewer.gain_over(best, held_out, penalty)
             if gain.mean > 0.0:
                 best = fewer
-            elif gain.mean < -NEAR * gain.error:
+            elif gain.mean < -held_out_trials.NEAR * gain.error:
                 break
             now = fewer
         return best.reduced_finely(held_out, penalty)
 
     def reduced_finely(self, held_out: HeldOut, penalty: float) -> "Candidate":
         """Return the best number of topics by fewer and fewer changes at a time."""
-        best, n_changes = self, max(int(LEAST_REDUCED * self.n_topics), 1)
+        best, n_changes = (
+            self,
+            max(int(held_out_trials.LEAST_REDUCED * self.n_topics), 1),
+        )
         while n_changes:
             fewer = best.with_fewer(held_out, n_changes, n_changes)
             if fewer and fewer.gain_over(best, held_out, penalty).mean > 0.0:
@@ -218,7 +170,7 @@ class Candidate(NamedTuple):
         other: "Candidate",
         held_out: HeldOut,
         penalty: float,
-        judges: slice = SECOND_HALF,
+        judges: slice = judging.SECOND_HALF,
     ) -> Gain:
         """Gain over another candidate less the penalty of topics, nats per token.
 
@@ -266,7 +218,7 @@ class StreamTrials:
     learn_new: Callable[..., None]
     learner_of_kept: Callable[..., PassLearner]
     n_samples: Callable[..., float]
-    cross_fitted: Callable[..., CrossFittedTrials]
+    cross_fitted: Callable[..., cross_fit.CrossFittedTrials]
     _: KW_ONLY
     is_collapsed: bool
     folds_words: bool
@@ -278,42 +230,37 @@ class StreamTrials:
         """Learn the documents of a call part by part, with trials that are due."""
         posterior, begin = self.posterior, 0
         while begin < X.shape[0]:
-            assert posterior.reservoir is not None
             n_left = X.shape[0] - begin
-            size = max(batch_size, int(PART_SHARE * len(posterior.reservoir.keys)))
+            size = max(batch_size, int(PART_SHARE * len(posterior.kept.keys)))
             n_docs = -(-n_left // -(-n_left // size))  # parts of equal size
             self._learn_part(X[begin : begin + n_docs], call, is_first=is_first)
             begin += n_docs
         if not is_first:
             return
-        assert posterior.reservoir is not None
-        posterior.reservoir = posterior.reservoir.begin_restart()
-        if X.shape[0] >= ENOUGH_TRIED:
+        posterior.reservoir = posterior.kept.begin_restart()
+        tries = X.shape[0] >= ENOUGH_TRIED
+        while tries:
             self.restart(X[:0], X.shape[0])
-            while posterior.restart is not None:
-                self.restart(X[:0], X.shape[0])
+            tries = posterior.restart is not None
 
     def _learn_part(self, X: sp.csr_array, call: int, *, is_first: bool) -> None:
         """Score documents, learn them and those kept, and continue what is due."""
         posterior, has_proposed = self.posterior, False
-        assert posterior.reservoir is not None
         if posterior.n_steps > 0:
             has_proposed = self._score(X[np.diff(X.indptr) > 0])
         given = self.moves.reservoir_tokens, posterior.seed_entropy, call
-        posterior.reservoir, learned = posterior.reservoir.add(X, *given)
-        reservoir = posterior.reservoir
+        reservoir, learned = posterior.kept.add(X, *given)
+        posterior.reservoir = reservoir
         if learned.shape[0] == 0 and posterior.n_steps == 0:
             learned = X  # there is nothing else yet
         if learned.shape[0] > 0:
             # After a fit, what is kept is no sample of all documents.
             n_again = 0.0 if reservoir.n_before else self._n_again(X.shape[0])
             self._learn_and_again(posterior, learned, n_again, self.monitor)
-        if reservoir.priors_are_due:
-            held_out = self._judges()
-            if held_out is not None:
-                self._with_best_priors(posterior, held_out)
-                posterior.reservoir = reservoir.end_priors()
-        if not is_first and posterior.reservoir.number_is_due:
+        if reservoir.priors_are_due and (held_out := self._judges()) is not None:
+            self._with_best_priors(posterior, held_out)
+            posterior.reservoir = replace(reservoir, n_priors=reservoir.n_docs)
+        if not is_first and reservoir.number_is_due:
             self._choose_again()
         elif not (is_first or has_proposed):
             self.restart(learned, X.shape[0])
@@ -324,10 +271,11 @@ class StreamTrials:
         Returns whether topics were proposed.
         """
         posterior, has_proposed = self.posterior, False
-        for begin, end in pairwise(even_limits(X.shape[0], -(-X.shape[0] // SCORED))):
-            assert posterior.reservoir is not None
+        for begin, end in pairwise(
+            even_limits(X.shape[0], -(-X.shape[0] // records.SCORED))
+        ):
             scores = score_documents(posterior, X[begin:end], self.executor)
-            posterior.reservoir = posterior.reservoir.record_scores(scores)
+            posterior.reservoir = posterior.kept.record_scores(scores)
             if self.is_collapsed and self.moves.births:
                 given = X[begin:end], scores, begin, self.executor, self.monitor
                 has_proposed |= propose_late_topics(posterior, *given)
@@ -339,8 +287,7 @@ class StreamTrials:
         In proportion to the share of the stream that is kept: each of these is learned
         as often in the time in which the stream doubles.
         """
-        assert self.posterior.reservoir is not None
-        n_kept = len(self.posterior.reservoir.keys)
+        n_kept = len(self.posterior.kept.keys)
         return AGAIN * n_docs * min(n_kept / max(self.posterior.n_seen, 1), 1.0)
 
     def _learn_and_again(
@@ -356,10 +303,9 @@ class StreamTrials:
 
         `are_counted`: whether totals hold each kept document once.
         """
-        assert self.posterior.reservoir is not None
         self.learn_new(posterior, X, self.executor, monitor)
         rng = stream(posterior.seed_entropy, Purpose.ORDER, posterior.n_steps)
-        kept = self.posterior.reservoir.draw(int(np.ceil(n_again)), rng)
+        kept = self.posterior.kept.draw(int(np.ceil(n_again)), rng)
         if kept.shape[0] == 0:
             return
         n_seen = posterior.n_seen
@@ -388,8 +334,7 @@ class StreamTrials:
         are new.
         """
         posterior = self.posterior
-        assert posterior.reservoir is not None
-        posterior.reservoir = posterior.reservoir.begin_restart()
+        posterior.reservoir = posterior.kept.begin_restart()
         kept, beside = posterior.reservoir.counts, posterior.copy()
         some, splits = self._splits(kept)
         if not splits:  # nothing judges
@@ -403,8 +348,8 @@ class StreamTrials:
         self._start(beside, kept, posterior.n_seen, n_topics, priors)
         beside.set_state(by_tables=False)
         beside.step_origin, n_again = beside.n_steps, PASSES * kept.shape[0]
-        given = kept[:0], n_again, discarding()
-        self._learn_and_again(beside, *given, are_counted=False)
+        monitor = discarding()
+        self._learn_and_again(beside, kept[:0], n_again, monitor, are_counted=False)
         replace_topics(posterior, beside, self.executor, self.monitor)
 
     def _splits(self, X: sp.csr_array) -> tuple[sp.csr_array, list[HeldOut]]:
@@ -412,14 +357,14 @@ class StreamTrials:
 
         If they are many, some of them choose as well.
         """
-        rng = stream(OF_ALL_FITS, Purpose.SPLIT_TOKENS, 1)
+        rng = stream(cross_fit.OF_ALL_FITS, Purpose.SPLIT_TOKENS, 1)
         some = X[np.diff(X.indptr) > 0]
-        if not has_few_tokens(some):
+        if not judging.has_few_tokens(some):
             n_tokens = np.asarray(some.sum(axis=1)).ravel()
             order = rng.permutation(some.shape[0])
-            n_some = int((np.cumsum(n_tokens[order]) < FEW_SHORT_TOKENS).sum())
-            some = some[np.sort(order[: max(n_some, ENOUGH_CHOOSING)])]
-        return some, hold_out_each(some, rng, FEWER_SPLITS)
+            n_some = int((np.cumsum(n_tokens[order]) < judging.FEW_SHORT_TOKENS).sum())
+            some = some[np.sort(order[: max(n_some, records.ENOUGH_CHOOSING)])]
+        return some, cross_fit.hold_out_each(some, rng, cross_fit.FEWER_SPLITS)
 
     def _choose(
         self,
@@ -436,7 +381,9 @@ class StreamTrials:
         """
         every = self.cross_fitted(posterior, splits, some, self.executor)
         n_topics, best = every.choose_number(monitor, least)
-        return n_topics, {name: getattr(best, name) for name in LEARNED_PRIORS}
+        return n_topics, {
+            name: getattr(best, name) for name in cross_fit.LEARNED_PRIORS
+        }
 
     def _start(
         self,
@@ -447,14 +394,13 @@ class StreamTrials:
         priors: dict[str, Any],
     ) -> None:
         """Start again in place from a number of topics, for so many documents."""
-        assert posterior.reservoir is not None
         n_known = int(posterior.global_stats.topic_words.is_known.sum())
         n_topics = max(n_topics, n_known, 1)
-        rows = posterior.reservoir.select_learned(X, posterior.seed_entropy)
+        rows = posterior.kept.select_learned(X, posterior.seed_entropy)
         rows = rows if rows.shape[0] else X
         rng = stream(posterior.seed_entropy, Purpose.START, 1)
-        given = n_topics - n_known, rng, n_known, 1.0, DOC_SHARE
-        begun = propose_births(posterior, Corpus(rows), *given)
+        given = n_topics - n_known, rng, n_known, 1.0, held_out_moves.DOC_SHARE
+        begun = held_out_moves.propose_births(posterior, Corpus(rows), *given)
         begun.global_stats.decay(n_docs / rows.shape[0])
         ids = np.arange(n_topics)
         ids[:n_known] = posterior.ids[:n_known]
@@ -479,7 +425,7 @@ class StreamTrials:
             if restart is None:
                 return
         else:
-            restart = restart.copy()
+            restart = replace(restart, posterior=restart.posterior.copy())
         beside, n_again = restart.posterior, self._n_again(n_docs)
         if X.shape[1] > beside.global_stats.topic_words.shape[0]:
             beside.global_stats.topic_words.widen(X.shape[1])
@@ -493,35 +439,35 @@ class StreamTrials:
     def _begun(self) -> Restart | None:
         """Return a new restart if one is due and documents judge, or None."""
         posterior = self.posterior
-        reservoir, outliers = posterior.reservoir, posterior.outliers
-        assert reservoir is not None
+        reservoir, outliers = posterior.kept, posterior.outliers
         is_due = reservoir.is_due or (reservoir.is_due_early and not self.is_collapsed)
         if not is_due or (outliers is not None and outliers.proposal is not None):
             return None
-        held_out = self._judges()
-        if held_out is None:
+        if (held_out := self._judges()) is None:
             return None
         posterior.reservoir = reservoir.begin_restart()
         n_samples = self.n_samples(posterior, held_out.train.X)
-        given = held_out.train, n_samples, bool(self.moves.births)
-        return Restart.of(posterior, *given)
+        return Restart.of(posterior, held_out.train, n_samples, self.moves.births)
 
     def _end_topics(self, restart: Restart) -> Restart | None:
         """End topics of a restart, which learns on, or judge it if they have ended."""
         posterior, held_out = self.posterior, self._judges()
-        assert posterior.reservoir is not None
         if held_out is None:
             return None
         beside = self._with_best_priors(restart.posterior, held_out)
-        gain = beside.gain_over_words(held_out, self.folds_words)
+        given = beside.posterior, beside.logs, self.executor, self.folds_words
+        gain = held_out.gain_over_words(*given).mean
         penalty = self.min_gain * max(gain, 0.0)
-        if not restart.is_reduced:
-            restart.reduce(beside, held_out, penalty)
+        if not restart.is_reduced:  # the others learn on
+            restart.posterior = beside.reduced(held_out, penalty).posterior
+            restart.is_reduced, restart.n_left = True, PASSES * restart.n_docs
             return restart
         beside = beside.reduced_finely(held_out, penalty)
         present = self._with_best_priors(posterior, held_out)
         net = beside.gain_over(present, held_out, penalty, slice(None))
-        is_better = net.mean > max(MARGIN, MARGIN_ERRORS * net.error)
+        is_better = net.mean > max(
+            held_out_trials.MARGIN, held_out_trials.MARGIN_ERRORS * net.error
+        )
         self.monitor.report(
             f"restart with {beside.n_topics} topics "
             f"{'accepted' if is_better else 'rejected'}: "
@@ -532,8 +478,8 @@ class StreamTrials:
             replace_topics(posterior, beside.posterior, self.executor, self.monitor)
             posterior.equivalent, posterior.gains = None, ((beside.n_topics, gain),)
             if beside.n_topics > (1.0 + MANY_BIRTHS) * n_before:
-                n_next = GROWTH_AFTER_BIRTHS * posterior.reservoir.n_docs
-        posterior.reservoir = posterior.reservoir.end_restart(is_better, n_next)
+                n_next = GROWTH_AFTER_BIRTHS * posterior.kept.n_docs
+        posterior.reservoir = posterior.kept.end_restart(is_better, n_next)
         return None
 
     def _with_best_priors(
@@ -541,10 +487,12 @@ class StreamTrials:
     ) -> Candidate:
         """Set priors in place under which held-out documents of a stream are likely."""
         posterior.global_stats.topic_words.trim()
-        folds = fold_words(held_out) if self.folds_words else ()
+        folds = judging.fold_words(held_out) if self.folds_words else ()
         given = held_out, posterior, self.executor, folds
-        result = choose_priors(*given, repeats=self.learns_burstiness)
-        if held_out.first_uses(result) < FEWEST_FIRST_USES:  # repeats predict it all
+        result = judging.choose_priors(*given, repeats=self.learns_burstiness)
+        if (
+            held_out.first_uses(result) < held_out_trials.FEWEST_FIRST_USES
+        ):  # repeats predict it all
             posterior.set_state(burstiness=None)
             result = held_out.predict(posterior, self.executor)
         posterior.set_state(by_tables=posterior.state.burstiness is not None)
@@ -553,18 +501,15 @@ class StreamTrials:
     def _judges(self) -> HeldOut | None:
         """Documents of a stream that are held out, or None if they are too few."""
         posterior = self.posterior
-        assert posterior.reservoir is not None
         rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
-        return posterior.reservoir.held_out(rng)
+        return posterior.kept.held_out(rng)
 
 
 def replace_topics(
     posterior: HDPPosterior, restart: HDPPosterior, executor: Executor, monitor: Monitor
 ) -> None:
     """Give a stream the topics of a restart, in place; the same ones keep their ids."""
-    assert posterior.reservoir is not None
-    sample, n_updates = posterior.reservoir.sample(), restart.n_steps
-    n_updates -= restart.step_origin
+    n_updates, sample = restart.n_steps - restart.step_origin, posterior.kept.sample()
     restart.ids, log = aligned_ids(posterior, restart, sample, executor)
     with commit():
         posterior.adopt(restart, monitor, log)
@@ -709,8 +654,7 @@ def propose_late_topics(
     are those of the documents `X`, (n_docs,), and `place` the number of the chunk in
     its call.
     """
-    entropy, reservoir = posterior.seed_entropy, posterior.reservoir
-    assert reservoir is not None
+    entropy, reservoir = posterior.seed_entropy, posterior.kept
     outliers = posterior.outliers or Outliers.empty(X.shape[1])
     if outliers.proposal is not None:
         born = outliers.born
@@ -730,7 +674,7 @@ def propose_late_topics(
     if proposes:
         rng = stream(entropy, Purpose.MOVE, posterior.n_steps, 1 + place, 1)
         outliers = propose(posterior, outliers, rng, executor)
-        posterior.reservoir = reservoir.reset_cusum()
+        posterior.reservoir = replace(reservoir, cusum=0.0)
     posterior.outliers = outliers
     return proposes
 
@@ -824,7 +768,8 @@ def propose(
         sums, n_rounds = _joined(sums), ROUNDS_OF_JOIN
     sums = numbers[_first_of_the_best(np.array(scores))]
     sums, tokens, _ = candidates(X, X).learn(sums, ROUNDS_OF_ONE)
-    large = _large(tokens)
+    is_large = tokens.sum(axis=0) >= FEWEST_TOKENS
+    large = np.flatnonzero(is_large & ((tokens >= 1.0).sum(axis=0) >= FEWEST_DOCS))
     if len(large) == 0:
         return outliers.proposed(None, SAME)
     new = _relearn(posterior, provisional, sums[large], some)
@@ -898,13 +843,6 @@ def _first_of_the_best(scores: Array) -> int:
     return int(np.argmax(total <= _standard_error(total, squares, scores.shape[1])))
 
 
-def _large(tokens: Array) -> list[int]:
-    """Positions of topics with enough tokens and documents, of (n_docs, T)."""
-    is_large = tokens.sum(axis=0) >= FEWEST_TOKENS
-    is_large &= (tokens >= 1.0).sum(axis=0) >= FEWEST_DOCS
-    return np.flatnonzero(is_large).tolist()
-
-
 # -- judgement ----------------------------------------------------------------------
 
 
@@ -941,7 +879,7 @@ def judge_proposal(
     if len(chosen):
         shares = proposal.shares[chosen] / proposal.n_judges[chosen]
         topics = proposal.topics[chosen]
-        add_topics(posterior, topics, np.minimum(shares, MOST_SHARE))
+        held_out_moves.add_topics(posterior, topics, np.minimum(shares, MOST_SHARE))
         born = posterior.ids[len(posterior.ids) - len(chosen) :]
         outliers = outliers.with_births(born)
         monitor.recount(posterior)
@@ -949,7 +887,8 @@ def judge_proposal(
     is_left[chosen] = False
     if not (is_left.any() or len(chosen)):
         return outliers.wait_longer()
-    return outliers.with_proposal(proposal.take(is_left))
+    left = proposal.take(is_left) if is_left.any() else None
+    return replace(outliers, proposal=left)
 
 
 def _gains(mixture: LateMixture, shares: Array, topics: Array) -> Array:

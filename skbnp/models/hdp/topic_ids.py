@@ -6,6 +6,8 @@ largest sum of similarities keep their ids, one to one. The tokens of the others
 where they came from and where they went.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -84,33 +86,29 @@ def shared_tokens(
 
     And sums of squares, of r_k^2, (K,), and of r'_n^2, (K',).
     """
-    parts = [_Responsibilities(posterior, X, executor) for posterior in (old, new)]
-    overlap = np.zeros([len(part.squares) for part in parts])
-    for entries in row_parts((X.nnz, sum(overlap.shape)), PART_SIZE):
-        one, other = (part.of(entries) for part in parts)
-        overlap += (X.data[entries, None] * one).T @ other
-    return overlap, parts[0].squares, parts[1].squares
+    responsibilities = [_responsibilities(one, X, executor) for one in (old, new)]
+    shape = len(old.ids), len(new.ids)
+    overlap, squares, others = np.zeros(shape), np.zeros(shape[0]), np.zeros(shape[1])
+    for entries in row_parts((X.nnz, sum(shape)), PART_SIZE):
+        counts, (one, other) = X.data[entries], (of(entries) for of in responsibilities)
+        overlap += (counts[:, None] * one).T @ other
+        squares += counts @ np.square(one)
+        others += counts @ np.square(other)
+    return overlap, squares, others
 
 
-class _Responsibilities:
-    """Responsibilities of the topics of a posterior for the tokens of documents."""
+def _responsibilities(
+    posterior: HDPPosterior, X: sp.csr_array, executor: Executor
+) -> Callable[[slice], Array]:
+    """Return responsibilities of topics for some stored counts, (n, K), on demand."""
+    state, rows = posterior.state.for_prediction, rows_of(X.indptr)
+    words = posterior.global_stats.topic_words
+    topics = MeanTopics.of(words, state.topic_word_prior)
+    tokens = fold_in(topics, state.doc_prior, X, executor)
+    shares = tokens.toarray() + state.doc_prior
 
-    def __init__(
-        self, posterior: HDPPosterior, X: sp.csr_array, executor: Executor
-    ) -> None:
-        state = posterior.state.for_prediction
-        self.topics = MeanTopics.of(
-            posterior.global_stats.topic_words, state.topic_word_prior
-        )
-        tokens = fold_in(self.topics, state.doc_prior, X, executor)
-        self.shares = tokens.toarray() + state.doc_prior
-        self.X, self.rows = X, rows_of(X.indptr)
-        self.squares = np.zeros(self.shares.shape[1])
+    def of(entries: slice) -> Array:
+        some = topics[X.indices[entries]] * shares[rows[entries]]
+        return some / some.sum(axis=1, keepdims=True)
 
-    def of(self, entries: slice) -> Array:
-        """Responsibilities for some stored counts, (n, K); adds up their squares."""
-        some = self.topics[self.X.indices[entries]]
-        some = some * self.shares[self.rows[entries]]
-        some /= some.sum(axis=1, keepdims=True)
-        self.squares += self.X.data[entries] @ np.square(some)
-        return some
+    return of

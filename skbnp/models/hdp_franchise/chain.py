@@ -17,16 +17,8 @@ from skbnp.kernels._seating import group
 from skbnp.kernels._split_merge import SPLIT, propose
 from skbnp.models.hdp.fold_in import FixedTopics, MixturePredictor
 from skbnp.models.hdp.groups import Groups
-from skbnp.models.hdp_franchise.model import (
-    START,
-    VAGUE,
-    Concentrations,
-    Corpus,
-    FranchiseSample,
-    Repeats,
-    Seating,
-    TableAssignments,
-)
+from skbnp.models.hdp_franchise import model
+from skbnp.models.hdp_franchise.model import FranchiseSample
 from skbnp.rows.batch import Tokens
 from skbnp.utils.labels import MISSING
 from skbnp.utils.random import Purpose, stream
@@ -45,28 +37,45 @@ class Priors:
     doc: GammaPrior
     topic: GammaPrior = (1.0, 1.0)
     group: GammaPrior = (1.0, 1.0)
-    word: GammaPrior = VAGUE  # of what documents repeat, which is always learned
+    word: GammaPrior = model.VAGUE  # of what documents repeat, which is always learned
 
-    def resample(self, seating: Seating, rng: np.random.Generator) -> None:
+    def resample(self, seating: model.Seating, rng: np.random.Generator) -> None:
         """Draw the hyperparameters that are learned, in place, given the seating.
 
         With groups of documents their tables come first, the corpus weights last.
         """
         seating.seat_groups(rng)
         if self.learn_concentrations:
-            self._resample_corpus(seating, rng)
-            self._resample_doc(seating, rng)
+            n_customers = seating.customers.sum(keepdims=True)
+            of_levels = [
+                ("corpus", n_customers, seating.n_dishes, self.corpus),
+                ("doc", seating.n_seated, seating.n_tables.sum(), self.doc),
+            ]
             if seating.has_groups:
-                self._resample_group(seating, rng)
+                tables = seating.group_tables()[:-1].sum(axis=1)
+                n_tables = seating.n_group_tables
+                of_levels.append(("group", tables, n_tables, self.group))
+            for level, sizes, n_tables, prior in of_levels:
+                name, sizes = f"{level}_concentration", sizes[sizes > 0]
+                given = getattr(seating, name), sizes, n_tables, prior, rng
+                setattr(seating, name, draws.draw_concentration(*given))
         if self.learn_topic_prior:
-            self._resample_topic(seating, rng)
+            counted = seating.count_of_counts()
+            seating.topic_word_prior = draws.draw_by_slice(
+                seating.topic_word_prior,
+                lambda eta: seating.log_evidence(eta, counted),
+                self.topic,
+                rng,
+            )
             seating.set_rates()
         repeats = seating.repeats()
         if repeats is not None:
-            self._resample_repeats(seating, repeats, rng)
+            now = seating.word_discount, seating.word_concentration
+            drawn = repeats.draw(*now, self.word, rng)
+            seating.word_discount, seating.word_concentration = drawn
         seating.draw_weights(rng)
 
-    def log_density(self, seating: Seating) -> float:
+    def log_density(self, seating: model.Seating) -> float:
         """Log prior density of the hyperparameters that are learned."""
         total = 0.0
         if self.learn_concentrations:
@@ -81,53 +90,6 @@ class Priors:
             total += draws.log_gamma_density(seating.word_concentration, self.word)
         return total
 
-    def _resample_corpus(self, seating: Seating, rng: np.random.Generator) -> None:
-        m = int(seating.customers.sum())
-        seating.corpus_concentration = draws.draw_concentration(
-            seating.corpus_concentration,
-            np.array([m] if m > 0 else []),
-            seating.n_dishes if m > 0 else 0,
-            self.corpus,
-            rng,
-        )
-
-    def _resample_doc(self, seating: Seating, rng: np.random.Generator) -> None:
-        lengths = seating.n_seated
-        seating.doc_concentration = draws.draw_concentration(
-            seating.doc_concentration,
-            lengths[lengths > 0],
-            seating.n_tables.sum(),
-            self.doc,
-            rng,
-        )
-
-    def _resample_group(self, seating: Seating, rng: np.random.Generator) -> None:
-        tables = seating.group_tables()[:-1].sum(axis=1)
-        seating.group_concentration = draws.draw_concentration(
-            seating.group_concentration,
-            tables[tables > 0],
-            seating.n_group_tables,
-            self.group,
-            rng,
-        )
-
-    def _resample_topic(self, seating: Seating, rng: np.random.Generator) -> None:
-        counted = seating.count_of_counts()
-        seating.topic_word_prior = draws.draw_by_slice(
-            seating.topic_word_prior,
-            lambda eta: seating.log_evidence(eta, counted),
-            self.topic,
-            rng,
-        )
-
-    def _resample_repeats(
-        self, seating: Seating, repeats: Repeats, rng: np.random.Generator
-    ) -> None:
-        """Draw discount and concentration of repeats, in place."""
-        now = seating.word_discount, seating.word_concentration
-        drawn = repeats.draw(*now, self.word, rng)
-        seating.word_discount, seating.word_concentration = drawn
-
 
 # Split-merge Metropolis-Hastings on tables, Figure 2 of Wang and Blei (2012).
 #
@@ -138,7 +100,7 @@ class Priors:
 
 
 def propose_moves(
-    seating: Seating, n_proposals: int, rng: np.random.Generator, n_scans: int = 0
+    seating: model.Seating, n_proposals: int, rng: np.random.Generator, n_scans: int = 0
 ) -> list[tuple[bool, int, int]]:
     """Make `n_proposals` split-merge proposals in place, one after another.
 
@@ -174,9 +136,7 @@ def propose_moves(
     return accepted
 
 
-def _list_tables(
-    seating: Seating,
-) -> tuple[Ints32, Ints32, NDArray[np.int64]]:
+def _list_tables(seating: model.Seating) -> tuple[Ints32, Ints32, NDArray[np.int64]]:
     """All tables dish by dish: their documents and numbers, limits of the dishes.
 
     Except tables of dishes from before, which neither split nor merge.
@@ -224,8 +184,8 @@ TOKENS_PER_PIECE = 1 << 17
 class FranchiseStart(chains.ChainStart):
     """Seating or topics that a chain starts from, with the lineage until then."""
 
-    concentrations: Concentrations
-    tables: TableAssignments | None = None  # None: tokens are seated one by one
+    concentrations: model.Concentrations
+    tables: model.TableAssignments | None = None  # None: tokens are seated one by one
     ids: Ints | None = None  # names of the tables' dishes; None: new ones
 
 
@@ -233,11 +193,11 @@ class FranchiseStart(chains.ChainStart):
 class FranchiseState(chains.ChainState):
     """State of a chain between two sweeps; its components are dishes."""
 
-    tables: TableAssignments
-    concentrations: Concentrations
+    tables: model.TableAssignments
+    concentrations: model.Concentrations
     n_splits: int
     n_merges: int
-    corpus: Corpus | None = None  # if documents have groups
+    corpus: model.Corpus | None = None  # if documents have groups
 
 
 class FranchiseChain(chains.GibbsChain[FranchiseState]):
@@ -284,7 +244,7 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
         if isinstance(start, FranchiseState):
             n_before = 0 if places is None else len(places.tables)
             _check_tables(start, tokens, n_before)
-        self.seating = Seating(
+        self.seating = model.Seating(
             tokens, start.concentrations, start.tables, places, group_limits
         )
         self.pieces = chains.pieces_of(tokens.begin, TOKENS_PER_PIECE)
@@ -353,15 +313,14 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
 
     def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
         """Resample the seats of one piece of the documents; begin repeats if due."""
-        if begin == 0 and self._begins_repeats():
-            self.seating.begin_repeats(*START)
-        self._advance(begin, stop, self.seating.meal_part, rng)
-
-    def _begins_repeats(self) -> bool:
-        """Whether documents begin to repeat words with this sweep."""
-        n_before = self.state.step - self.state.begin
+        n_before, now = self.state.step - self.state.begin, self.seating.concentrations
         is_time = self.repeats_from is not None and n_before >= self.repeats_from
-        return is_time and not self.state.concentrations.has_repeats
+        if begin == 0 and is_time and not now.has_repeats:  # so far all tokens sit
+            d, c = model.START
+            self.seating.concentrations = replace(
+                now, word_discount=d, word_concentration=c
+            )
+        self._advance(begin, stop, self.seating.meal_part, rng)
 
     def _end(self, rng: np.random.Generator) -> tuple[FranchiseState, list[Lineage]]:
         """End a sweep: name dishes, split and merge them, draw hyperparameters."""
@@ -521,7 +480,7 @@ def _check_tables(state: FranchiseState, tokens: Tokens, n_before: int) -> None:
         raise ValueError("The saved tables of a chain are damaged.")
 
 
-def _check_groups(state: FranchiseState, seating: Seating) -> None:
+def _check_groups(state: FranchiseState, seating: model.Seating) -> None:
     """Raise unless customers and weights of the corpus may be of saved tables."""
     is_sound = (state.corpus is not None) == seating.has_groups
     if is_sound and state.corpus is not None:

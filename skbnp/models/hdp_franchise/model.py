@@ -12,7 +12,7 @@ a group. Weights of groups are integrated out, too, and those of the corpus are 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Self
 
 import numpy as np
@@ -536,14 +536,6 @@ class Seating:
             [[0], np.cumsum(self.size[self.live()], dtype=np.int64)]
         )
         return np.diff(seated[np.concatenate([[0], np.cumsum(self.n_tables)])])
-
-    def begin_repeats(self, discount: float, concentration: float) -> None:
-        """Let documents repeat words from now on; so far each token is seated."""
-        self.concentrations = replace(
-            self.concentrations,
-            word_discount=discount,
-            word_concentration=concentration,
-        )
 
     def repeats(self) -> Repeats | None:
         """Count the tables of words; None if documents repeat no words."""

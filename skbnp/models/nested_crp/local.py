@@ -14,28 +14,14 @@ from scipy.special import logsumexp
 from skbnp.components.statistics import Supports
 from skbnp.components.tree_sticks import LevelPriors, stub_nodes
 from skbnp.components.word_topics import SeenWords
+from skbnp.inference import protocols
 from skbnp.inference.engine import learn_priors
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import (
-    FIRST_VISIT,
-    BatchSchedule,
-    Corpus,
-    LocalStop,
-    Part,
-    Round,
-    StatisticsCache,
-    Visit,
-    even_limits,
-)
+from skbnp.inference.protocols import Corpus, Part, Round, StatisticsCache, Visit
 from skbnp.kernels._ncrp_local import infer_paths, share_words, sum_words
-from skbnp.models.nested_crp.model import (
-    PathGlobals,
-    PathStats,
-    TopicTree,
-    path_globals,
-    update_globals,
-)
+from skbnp.models.nested_crp import model as trees
+from skbnp.models.nested_crp.model import PathGlobals, PathStats, TopicTree
 from skbnp.rows.batch import Batch, Block
 from skbnp.trees import Tree
 from skbnp.utils.arrays import entries_of, limits_of
@@ -141,7 +127,7 @@ class DocPaths(Supports):
 def update_paths(
     paths: PathGlobals,
     X: sp.csr_array,
-    stop: LocalStop,
+    stop: protocols.LocalStop,
     executor: Executor,
     *,
     family: LocalFamily = "conditional",
@@ -161,7 +147,7 @@ def update_paths(
 def _visit(
     topics: tuple[Array, Array, Ints32],
     priors: tuple[Array, Array],
-    stop: LocalStop,
+    stop: protocols.LocalStop,
     prune: float,
     factorised: bool,
     starts: Starts | None,
@@ -170,13 +156,11 @@ def _visit(
     block: Block,
 ) -> DocPaths:
     """Run the local step of the documents of one block."""
-    corpus = block.indptr, block.indices, block.counts
     limits, stubs, shares, levels, weights, bounds = infer_paths(
-        *corpus,
+        *block.arrays,
         *topics,
         *priors,
-        stop.max_iter,
-        stop.tol,
+        *stop,
         prune,
         factorised,
         None if starts is None else _starts_of(block.rows, starts),
@@ -184,7 +168,7 @@ def _visit(
         is_open,
     )
     tokens, by_doc = share_words(
-        *corpus, *topics, priors[1], limits, stubs, shares, weights, factorised
+        *block.arrays, *topics, priors[1], limits, stubs, shares, weights, factorised
     )
     pairs = limits_of([np.diff(limits) * np.diff(block.indptr)])
     known = limits.astype(np.int64), stubs, shares, levels
@@ -240,7 +224,7 @@ class PathPredictor:
     """Predictor of documents that take a path of a tree, under each of some samples."""
 
     samples: Sequence[PathGlobals]
-    stop: LocalStop
+    stop: protocols.LocalStop
     family: LocalFamily = "conditional"
     seen: SeenWords | None = None  # words of the columns; None: all
     repeats: bool = False  # not read, and the next: a path has no burstiness
@@ -300,12 +284,15 @@ Rows = Sequence[Ints]
 class PathLocalStep:
     """Local step of documents on paths, with its family, stopping rule and executor."""
 
-    stop: LocalStop
+    stop: protocols.LocalStop
     executor: Executor
     family: LocalFamily = "conditional"
 
     def update_local(
-        self, posterior: Posterior, X: sp.csr_array, visit: Visit = FIRST_VISIT
+        self,
+        posterior: Posterior,
+        X: sp.csr_array,
+        visit: Visit = protocols.FIRST_VISIT,
     ) -> "PathResult":
         """Run the local step under the present globals of a posterior."""
         topics, priors = posterior.state, posterior.model.priors
@@ -335,7 +322,7 @@ class PathLocalStep:
             is_open = np.zeros(len(tree), dtype=np.uint8)
             is_open[tree.positions(open_to)] = is_open[0] = 1
         result = update_paths(
-            path_globals(topics, priors),
+            trees.path_globals(topics, priors),
             X,
             self.stop,
             self.executor,
@@ -375,14 +362,16 @@ class TreeCorpus(Corpus):
         self.size, self.scale, n_docs = size, scale, X.shape[0]
         n_parts = -(-X.nnz // PART) if size is None else -(-n_docs // size)
         n_parts = min(max(n_parts, 1), n_docs)
-        self.limits = even_limits(n_docs, n_parts)
+        self.limits = protocols.even_limits(n_docs, n_parts)
         self.parts = [X[a:b] for a, b in pairwise(self.limits)]
         self.memos: list[DocPaths] = []
         self.n_words = X.shape[1]
 
-    def schedule(self, n_joint: float = np.inf) -> BatchSchedule:
+    def schedule(self, n_joint: float = np.inf) -> protocols.BatchSchedule:
         """Return a schedule of passes over the parts, see `BatchSchedule`."""
-        return BatchSchedule.of_rows(self.n_docs, len(self.parts), self.scale, n_joint)
+        return protocols.BatchSchedule.of_rows(
+            self.n_docs, len(self.parts), self.scale, n_joint
+        )
 
     def documents(self, part: Part) -> sp.csr_array:
         """Counts of a part."""
@@ -508,7 +497,7 @@ class PathCache(StatisticsCache):
         """Return topics and totals of summed statistics, siblings sorted."""
         if self.others is not None:
             stats = stats.plus(self.others)
-        topics, stats = update_globals(tree, stats)
+        topics, stats = trees.update_globals(tree, stats)
         self.reindex_to(tree, topics.tree)
         return topics, stats
 

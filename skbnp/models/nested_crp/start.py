@@ -11,15 +11,9 @@ from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.executor import commit
 from skbnp.inference.monitor import SILENT, Reporter
 from skbnp.inference.posterior import Lineage, Posterior
+from skbnp.models.nested_crp import model as trees
 from skbnp.models.nested_crp.local import PathLocalStep, update_paths
-from skbnp.models.nested_crp.model import (
-    NestedModel,
-    PathStats,
-    TopicTree,
-    path_globals,
-    score_branches,
-    update_globals,
-)
+from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
 from skbnp.models.nested_crp_walks import NestedPriors, start_walks
 from skbnp.rows.batch import Tokens
 from skbnp.trees import Tree
@@ -163,7 +157,7 @@ def _join(
     x: sp.csr_array, topics: TopicTree, priors: LevelPriors, local_step: PathLocalStep
 ) -> TopicTree:
     """Return the topics with one more document, on the best path or a new branch."""
-    n_levels, given = priors.n_levels, path_globals(topics, priors)
+    n_levels, given = priors.n_levels, trees.path_globals(topics, priors)
     result = update_paths(given, x, local_step.stop, local_step.executor)
     full = given.stub_nodes[result.stubs][:, -1] >= 0
     best, score = -1, -np.inf
@@ -171,7 +165,7 @@ def _join(
         with np.errstate(divide="ignore"):
             scores = np.where(full, result.bounds[0] + np.log(result.shares), -np.inf)
         best, score = int(np.argmax(scores)), float(scores.max())
-    opened = score_branches(given, given.log_topics(x.indices), x.data)
+    opened = trees.score_branches(given, given.log_topics(x.indices), x.data)
     tree = topics.tree
     if len(opened.stubs) and opened.scores.max() > score:
         k = int(np.argmax(opened.scores))
@@ -186,4 +180,4 @@ def _join(
     at = grown.positions(grown.path_to(stub))
     stats.word_counts[at[:, None], x.indices] += tokens.T
     stats.stub_masses[at[-1]] += 1.0
-    return update_globals(grown, stats)[0]
+    return trees.update_globals(grown, stats)[0]

@@ -81,7 +81,7 @@ def check_merges(seed, test, monkeypatch):
     The entropy of rows is left out: the bound of statistics takes it for what it was.
     """
     learner, gains = converged_learner(seed, 60), []
-    propose = structure.propose_merges
+    propose = structure.kinds.propose_merges
 
     def watched(state, stats, priors, *given):
         result, model = propose(state, stats, priors, *given), learner.posterior.model
@@ -93,7 +93,7 @@ def check_merges(seed, test, monkeypatch):
             gains.append((after - before, one.lost))
         return result
 
-    monkeypatch.setattr(structure, "propose_merges", watched)
+    monkeypatch.setattr(structure.kinds, "propose_merges", watched)
     end_pass(learner, replace(PAPER, merge=test, birth=False))
     assert len(gains) > 3
     assert all(gain > -1e-6 and lost == 0.0 for gain, lost in gains)
