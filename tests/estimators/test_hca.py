@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from checks.long import daily
 from skbnp import HierarchicalComponentAnalysis
 from skbnp.datasets import make_subspace_tree
+from skbnp.estimators import TreeMoves
 from skbnp.models.hca import moves
 from skbnp.models.hca.moves import RecentRows
 
@@ -38,7 +39,10 @@ def few():
 
 @pytest.fixture(scope="module")
 def small(few):
-    return HierarchicalComponentAnalysis(random_state=0).fit(few.data)
+    moves = TreeMoves(max_tries=1, max_rounds=1)
+    return HierarchicalComponentAnalysis(structure_moves=moves, random_state=0).fit(
+        few.data
+    )
 
 
 # What is learned ----------------------------------------------------------------------
@@ -67,10 +71,10 @@ def test_bound_of_the_training_data_is_that_of_the_fit(small, few):
     assert small.elbo_ <= small.elbo(few.data) < small.elbo_ + 1e-3
 
 
-def test_too_few_passes_are_told(drawn):
+def test_too_few_passes_are_told(few):
     hca = HierarchicalComponentAnalysis(max_iter=2, random_state=0)
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
-        hca.fit(drawn.data)
+        hca.fit(few.data)
     assert hca.n_iter_ == 2
 
 

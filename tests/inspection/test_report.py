@@ -10,7 +10,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
 from checks.corpora import topic_counts
-from checks.estimators import FIRST, fresh, rows_of
+from checks.estimators import DAILY, FIRST, fresh, rows_of
+from checks.long import daily
 from skbnp import HDP, GibbsHDP
 from skbnp.inspection import report, set_topic_names, topic_shares
 
@@ -54,7 +55,9 @@ def page_of(path):
     return page, " ".join(" ".join(page.texts).split())
 
 
-@pytest.mark.parametrize("name", [*FIRST, "LDA"])
+@pytest.mark.parametrize(
+    "name", daily(6, [*DAILY, "LDA", *(name for name in FIRST if name not in DAILY)])
+)
 def test_every_fit_has_a_page_that_needs_nothing_else(name, tmp_path):
     estimator = FIRST.get(name, LatentDirichletAllocation(4, random_state=0))
     X = rows_of(estimator, topic_counts(60, 24)) if name in FIRST else None

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from scipy.special import psi
 
-from checks.long import daily
+from checks.long import along_diagonal, daily
 from reference import ncrp_topics as reference
 from skbnp.kernels._ncrp_local import (
     CHEAP_ITERATIONS,
@@ -177,8 +177,7 @@ def check_sums(given, result, *, factorised=False):
     assert_allclose(rebuilt, bounds, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("factorised", [False, True])
-@pytest.mark.parametrize("shape", STUBS)
+@along_diagonal(("shape", "factorised"), STUBS, [False, True])
 @pytest.mark.parametrize("tokens", daily(1, [0.3, 1.0]))
 def test_the_document_step_equals_its_twin(shape, factorised, tokens, seed):
     given = problem(seed, shape, tokens=tokens)
