@@ -1,6 +1,5 @@
 """Laws of the callbacks that look at a model during a fit."""
 
-import pickle
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -95,14 +94,6 @@ def test_own_time_is_not_counted(monkeypatch, every):
 
 
 # Where it can be used -----------------------------------------------------------------
-
-
-def test_monitor_is_pickled_with_its_estimator(bars):
-    monitor = HeldOutMonitor(bars[80:])
-    hdp = pickle.loads(pickle.dumps(fit_with(monitor, bars[:80])))
-    (copied,) = hdp._skl_callbacks
-    assert copied.history_ == monitor.history_
-    assert copied is not monitor
 
 
 def test_copies_after_a_pass_share_the_tasks_of_callbacks(bars):

@@ -75,12 +75,6 @@ def test_reference_lists_the_public_names(reference):
     assert others == {"skbnp.inspection.TopicGroups"}
 
 
-def test_what_the_reference_lists_exists(reference):
-    for name in listed(reference):
-        module, _, last = name.rpartition(".")
-        assert hasattr(importlib.import_module(module), last), name
-
-
 # -- pages -----------------------------------------------------------------------------
 
 
@@ -94,32 +88,6 @@ def failures(page):
 @pytest.mark.parametrize("page", sources(".rst"), ids=lambda p: str(p.relative_to(DOC)))
 def test_examples_of_a_page_run(page):
     assert not failures(page)
-
-
-TREE = re.compile(r"^\.\. toctree::\n((?:[ \t]*\n|   .*\n?)+)", re.MULTILINE)
-ENTRY = re.compile(r"^   (?:.*<)?([\w/]+)>?$", re.MULTILINE)
-
-
-def unreachable(folder, pages):
-    """Pages below a folder that no table of contents names."""
-    named = {
-        (page.parent / entry).resolve()
-        for page in pages
-        if page.suffix == ".rst"
-        for tree in TREE.findall(page.read_text(encoding="utf-8"))
-        for entry in ENTRY.findall(tree)
-    }
-    start = (folder / "index").resolve()
-    return {page.resolve().with_suffix("") for page in pages} - named - {start}
-
-
-def test_every_page_is_in_a_table_of_contents():
-    pages = [
-        page
-        for page in sources(".rst", ".md")
-        if "_templates" not in page.parts and page.stem != "404"  # hosts show it
-    ]
-    assert not unreachable(DOC, pages)
 
 
 def test_start_page_and_readme_show_the_same_lines():

@@ -132,28 +132,6 @@ def test_what_is_not_installed_is_named_alone_and_what_is_broken_with_its_cause(
     assert "its_own_need" in str(caught.value.__cause__)
 
 
-def absent_tests(text):
-    """Paths of tests that commands name, each of "{a,b}", and that are not there."""
-    found = []
-    for path in re.findall(r"(?<![\w/])tests(?:/[\w.{},]+)+", text):
-        begin, each, end = re.fullmatch(r"([^{]*)\{?([^}]*)\}?(.*)", path).groups()
-        found += [f"{begin}{name}{end}" for name in each.split(",")]
-    return [path for path in found if not (ROOT / path.removesuffix(".")).exists()]
-
-
-def test_workflows_and_scripts_name_tests_that_are_there():
-    for path in [
-        *(ROOT / ".github" / "workflows").iterdir(),
-        *(ROOT / ".ci").iterdir(),
-    ]:
-        assert absent_tests(path.read_text(encoding="utf-8")) == [], path
-
-
-def test_a_path_of_tests_that_moved_is_noticed():
-    text = "pytest tests/trees tests/test_{packaging,moved}.py tests/gone/test_a.py"
-    assert absent_tests(text) == ["tests/test_moved.py", "tests/gone/test_a.py"]
-
-
 RELATIVE = re.compile(r"\]\((?!https?://)[^)]*\)")
 
 

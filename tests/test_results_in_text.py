@@ -99,20 +99,3 @@ def test_numbers_beside_a_page_of_results_are_on_it(path):
 def test_a_number_of_an_older_page_is_reported(number):
     text = f"Scores end {number} apart (``benchmarks/results/hdp_stream.md``)."
     assert not_on_pages("streams.rst", text) == [number.lstrip("-")]
-
-
-@pytest.mark.parametrize(
-    ("value", "near", "far"),
-    [
-        (542.887, "543", "542"),
-        (859.055, "859", "860"),
-        (-7.019, "-7.02", "-7.01"),
-        (0.064, ".06", ".07"),
-        (599_952.0, "600,000", "599,900"),
-    ],
-)
-def test_half_a_unit_of_the_last_digit_is_rounding_and_more_is_another(
-    value, near, far
-):
-    assert rounds_to(value, near)
-    assert not rounds_to(value, far)

@@ -280,31 +280,6 @@ def test_candidates_of_a_search_have_files_of_their_own(n_jobs, tmp_path):
     assert_array_equal(going.components_, whole.components_)
 
 
-def damage_of(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 255
-    path.write_bytes(content)
-
-
-def test_a_damaged_file_gives_way_to_the_one_before(tmp_path):
-    X, hdp, path = bars(), HDP(4, max_iter=6, random_state=0), tmp_path / "fit"
-    whole = clone(hdp).fit(X)
-    break_off(clone(hdp), X, path, 4)
-    damage_of(path)
-    with pytest.warns(UserWarning, match=r"fit \(.*goes on from fit.previous"):
-        loaded = skbnp.load(path)
-    assert loaded.n_iter_ == 3
-    with pytest.warns(UserWarning, match=r"goes on from fit.previous"):
-        assert_same(learned(whole), learned(loaded.fit(X)))
-    break_off(clone(hdp), X, path, 4)
-    for one in tmp_path.iterdir():
-        damage_of(one)
-    with pytest.raises(ValueError, match=r"is whole: fit \(.*\), fit.previous \(.*Rem"):
-        skbnp.load(path)
-    with pytest.raises(ValueError, match="Remove it to begin anew"):
-        clone(hdp).set_callbacks(Checkpoint(path)).fit(X)
-
-
 def fields_of(account):
     """Fields of the learner of an account, a dict that stands for another."""
     return account["learner"]["__holds__"]

@@ -15,8 +15,6 @@ from checks.estimators import (
     evaluate,
     every_estimator,
     every_kind,
-    fresh,
-    has_bound,
     is_tree,
     is_variational,
     learns_by_minibatch,
@@ -118,35 +116,6 @@ def test_warm_start_keeps_the_topics(estimator, rows):
     distance = np.abs(before[:, None] - after[None]).sum(axis=2)
     used = weights(estimator) > 0.1
     assert (distance.argmin(axis=1) == np.arange(len(before)))[used].all()
-
-
-def is_batch(estimator):
-    """Whether each pass is one update that no bound falls by."""
-    return getattr(estimator, "learning_method", "") == "batch" and has_bound(estimator)
-
-
-def check_bound_never_falls(elbo, below=1e-9):
-    """Raise unless each value is at least the one before it, up to rounding."""
-    falls = np.diff(elbo)
-    assert (falls >= -below).all(), falls.min()
-
-
-@every_estimator(lambda e: is_batch(e) and takes_warm_start(e))
-def test_warm_start_of_batch_learning_goes_on_from_the_bound_it_had(estimator, rows):
-    """Topics go on; documents start afresh, and may end in another optimum.
-
-    So a fit may begin a little below the end of the one before, but above its begin:
-    from new topics it would begin at the same bound again.
-    """
-    estimator = fresh(
-        still(estimator), max_iter=5, warm_up=0, warm_start=True, random_state=4
-    )
-    for _ in range(4):
-        estimator.fit(rows)
-    trace = np.array(estimator.history_["elbo"])
-    for begin in range(0, 20, 5):
-        check_bound_never_falls(trace[begin : begin + 5])
-    assert (np.diff(trace[::5]) > 1e-3).all()
 
 
 @every_estimator(learns_by_minibatch, among=FIRST)

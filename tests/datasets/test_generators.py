@@ -247,21 +247,6 @@ def test_level_proportions_have_the_moments_of_the_dirichlet(tree):
 FEW = {"n_samples": 20, "n_epochs": 2, "n_features": 6, "branching": (2, 2)}
 
 
-def test_truth_has_the_shapes():
-    corpus = make_dependent_trees(**FEW, random_state=0)
-    assert corpus.data.shape == (40, 6)
-    assert_allclose(np.linalg.norm(corpus.data, axis=1), 1.0)
-    assert_array_equal(corpus.epochs, np.repeat([0, 1], 20))
-    assert corpus.target.max() < 7
-    assert corpus.directions.shape == (2, 7, 6)
-    assert_allclose(np.linalg.norm(corpus.directions, axis=2), 1.0)
-    assert_array_equal(corpus.tree.parent, [-1, 0, 1, 1, 0, 4, 4])
-    assert_allclose(corpus.tree.weight[0], 1.0)
-    share = np.isin(corpus.target, [1, 2, 3]).mean()
-    assert_allclose(corpus.tree.weight[1], share)
-    assert "40 unit vectors of 6 features" in corpus.DESCR
-
-
 def test_first_rows_of_an_epoch_do_not_depend_on_n_samples():
     few = make_dependent_trees(**FEW, random_state=0)
     more = make_dependent_trees(**{**FEW, "n_samples": 50}, random_state=0)
@@ -334,11 +319,6 @@ def test_lifetimes_must_be_those_of_a_tree(lifetimes):
         make_dependent_trees(5, n_epochs=2, branching=(2,), lifetimes=lifetimes)
 
 
-def test_branching_is_of_positive_numbers():
-    with pytest.raises(ValueError, match="branching"):
-        make_dependent_trees(branching=(0,))
-
-
 @pytest.fixture(scope="module")
 def drawn():
     return make_subspace_tree(4000, n_features=12, branching=(2, 3), random_state=0)
@@ -365,9 +345,3 @@ def test_rows_are_their_coordinates_on_the_path_and_noise(drawn):
     assert abs(rest.std() - 0.5) < 5 * 0.5 / np.sqrt(2 * rest.size)
     assert abs(rest.mean()) < 5 * 0.5 / np.sqrt(rest.size)
     assert residuals(drawn, drawn.coordinates[:, ::-1]).std() > 2.0
-
-
-def test_coordinates_are_standard_normal(drawn):
-    n = drawn.coordinates.size
-    assert abs(drawn.coordinates.mean()) < 5 / np.sqrt(n)
-    assert abs(drawn.coordinates.std() - 1.0) < 5 / np.sqrt(2 * n)

@@ -218,20 +218,6 @@ def test_rows_are_explained_by_the_tree_of_their_epoch(fitted, drawn):
     assert np.isin(ended.argmax(axis=1), fitted.tree_.parent).mean() > 0.9
 
 
-def test_score_is_a_log_density(fitted):
-    """Its exponential has mean one over the sphere."""
-    rng = np.random.default_rng(0)
-    trees = DependentTrees(vmf_concentration=2.0, random_state=0)
-    X = rng.standard_normal((50, 3))
-    X[:, 0] += 1.0
-    trees.fit(X)
-    gains = np.exp(trees.score_samples(rng.standard_normal((20000, 3))))
-    assert abs(gains.mean() - 1.0) < 6.0 * gains.std() / np.sqrt(len(gains))
-    assert gains.std() > 0.1
-    plug_in = plug_in_gain(trees, X)
-    assert plug_in != trees.score(X)
-
-
 def test_plug_in_gain_is_that_of_the_paper(fitted, drawn):
     X = drawn.data[drawn.epochs == 3]
     state, priors = fitted._posterior.state, fitted._posterior.model.priors

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
+from checks.corpora import n_found
 from checks.judges import with_own_words
 from checks.lineages import check_lineage
 from checks.long import daily
@@ -32,14 +33,6 @@ def learn(hdp, X, size=500):
     for begin in range(0, X.shape[0], size):
         hdp.partial_fit(X[begin : begin + size])
     return hdp
-
-
-def n_found(hdp, topics):
-    one, other = (
-        rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        for rows in (topics, hdp.topic_word_distr_)
-    )
-    return int(((one @ other.T).max(axis=1) > 0.95).sum())
 
 
 @pytest.mark.long

@@ -10,9 +10,6 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import cross_validate
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
 
 from checks.long import along_diagonal
 from skbnp import DependentTrees, GibbsDependentTrees
@@ -40,13 +37,6 @@ def test_labels_of_time_given_as_y_are_named(cls, method):
         getattr(clone(trees), method)(X, np.ones(len(X)))
         getattr(clone(trees), method)(X, epochs, epochs=epochs)
         trees.transform(X)  # one epoch
-
-
-def test_a_cross_validation_by_labels_is_named():
-    X, epochs = ROWS, EPOCHS
-    pipeline = make_pipeline(Normalizer(), DependentTrees(max_iter=2))
-    with pytest.warns(UserWarning, match="y is ignored"):
-        cross_validate(pipeline, X, epochs, cv=2)
 
 
 @pytest.mark.parametrize("cls", [DependentTrees, GibbsDependentTrees])

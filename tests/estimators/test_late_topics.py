@@ -23,7 +23,7 @@ from skbnp.models.hdp import posterior as reservoir
 from skbnp.models.hdp import stream_trials
 from skbnp.models.hdp.fold_in import score_documents
 from skbnp.models.hdp.held_out import Gain
-from skbnp.models.hdp.posterior import Outliers, Proposal
+from skbnp.models.hdp.posterior import Outliers
 from skbnp.models.hdp.stream_trials import AGAIN, Candidate
 
 N_TOPICS, N_LATE, BEGIN = 8, 2, 700
@@ -257,35 +257,6 @@ def test_no_topic_begins_beyond_a_limit_that_was_lowered():
     hdp.set_params(max_components=hdp.n_components_ - 2)
     learn(hdp, X[600:], 50)
     assert hdp._posterior.outliers.born == ()
-
-
-def damaged(outliers, part):
-    """Return kept documents or a proposal of another shape or sign."""
-    proposal = Proposal.of(outliers.counts[:2])
-    wrong = {
-        "counts": {"counts": outliers.counts[:, :7]},
-        "negative": {"counts": -outliers.counts},
-        "topics": {"proposal": replace(proposal, topics=proposal.topics[:, :7])},
-        "gains": {"proposal": replace(proposal, gains=np.zeros(3))},
-        "n_judges": {"proposal": replace(proposal, n_judges=np.zeros(3, np.intp))},
-        "none": {"proposal": proposal},
-    }
-    return replace(outliers, **wrong[part])
-
-
-@pytest.mark.parametrize(
-    "part", ["counts", "negative", "topics", "gains", "n_judges", "none"]
-)
-def test_damaged_files_of_late_topics_are_refused(part, tmp_path):
-    hdp, X, _ = learned_before(2)
-    hdp = copy.copy(hdp)
-    hdp._posterior.outliers = damaged(Outliers.empty(200).with_documents(X[:5]), part)
-    skbnp.save(hdp, tmp_path / "hdp.skbnp")
-    if part == "none":  # the control
-        skbnp.load(tmp_path / "hdp.skbnp")
-        return
-    with pytest.raises(ValueError, match="damaged"):
-        skbnp.load(tmp_path / "hdp.skbnp")
 
 
 def test_documents_that_judge_stay_as_they_are(monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
+from checks.corpora import n_found
 from checks.long import daily
 from checks.states import assert_same, snapshot
 from skbnp import HDP, load, save
@@ -24,15 +25,6 @@ def draw(weights, n_docs=1200, seed=0):
     topics = rng.dirichlet(np.full(300, 0.05), len(weights))
     shares = rng.dirichlet(2.0 * np.asarray(weights) / np.sum(weights), n_docs)
     return sp.csr_array(rng.multinomial(100, shares @ topics).astype(float)), topics
-
-
-def n_near(hdp, topics):
-    """Number of planted topics with one of a cosine above .9."""
-    found, true = (
-        rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        for rows in (hdp.topic_word_distr_, topics)
-    )
-    return int(((found @ true.T).max(axis=0) > 0.9).sum())
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +71,7 @@ def test_planted_topics_are_kept_by_default(kind):
     X, topics = draw(weights)
     hdp = HDP(random_state=0).fit(X)
     assert len(topics) - 1 <= hdp.n_components_ <= len(topics) + 1
-    assert n_near(hdp, topics) >= len(topics) - 1
+    assert n_found(hdp, topics, 0.9) >= len(topics) - 1
 
 
 def test_a_larger_share_leaves_fewer_topics(unequal, fits_by_share):
@@ -88,7 +80,7 @@ def test_a_larger_share_leaves_fewer_topics(unequal, fits_by_share):
     numbers = [hdp.n_components_ for hdp in fits]
     assert numbers[0] > numbers[2] == 2
     assert numbers[0] >= numbers[1] >= numbers[2]
-    assert n_near(fits[0], topics) > n_near(fits[2], topics) == 2
+    assert n_found(fits[0], topics, 0.9) > n_found(fits[2], topics, 0.9) == 2
 
 
 def test_the_number_maximises_the_gain_less_the_penalty(fits_by_share):

@@ -219,14 +219,6 @@ def split(bars):
     return hdp.set_callbacks(monitor).fit(bars), monitor
 
 
-def test_the_living_and_their_ancestors_are_shown(split):
-    hdp, _ = split
-    display = LineageDisplay.from_estimator(hdp)
-    assert hdp.n_components_ > 4, "it has split"
-    assert set(hdp.component_ids_) <= set(display.ids_)
-    assert set(display.ids_) == ancestors(hdp.lineage_, hdp.component_ids_.tolist())
-
-
 @pytest.mark.parametrize("n_components", [1, 3])
 def test_the_heaviest_are_shown_with_their_ancestors(split, n_components):
     hdp, _ = split

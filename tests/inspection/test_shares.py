@@ -58,6 +58,7 @@ def inside(seed, shuffled=False):
     return (shares.slope_low[places] <= truth) & (truth <= shares.slope_high[places])
 
 
+@pytest.mark.weekly
 def test_slopes_of_shuffled_labels_are_not():
     assert np.mean([inside(seed, shuffled=True) for seed in range(2)]) < 0.3
 

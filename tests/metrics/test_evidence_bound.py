@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from checks.estimators import mean_field_hdp
-from checks.long import daily
+from checks.long import along_diagonal, daily
 from reference import hdp_direct, hdp_surrogate
 from skbnp import HDP
 from skbnp.datasets import make_bars
@@ -84,9 +84,8 @@ def smallest_gap(name, n_components, settings):
     return gap
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@along_diagonal(("corpus", "settings"), CORPORA, SETTINGS)
 @pytest.mark.parametrize("n_components", daily(1, [3, 1]))
-@pytest.mark.parametrize("corpus", daily(2, CORPORA))
 def test_bound_is_below_the_exact_evidence(corpus, n_components, settings):
     smallest_gap(corpus, n_components, settings)
 

@@ -618,6 +618,7 @@ def ids_of(edits):
     return [key[1] for key in edits.rejections._waits]
 
 
+@pytest.mark.long
 def test_the_root_of_planted_trees_has_rows(monkeypatch):
     """Without, it stays a node without rows, and the planted root is below it."""
 
