@@ -27,7 +27,7 @@ from corpora import load
 from distributed import Client
 
 import skbnp
-from skbnp.dask import HDP, _base
+from skbnp.dask import HDP, _shards
 from skbnp.dask._shards import Presence, Site
 from skbnp.models.hdp import shards
 
@@ -116,7 +116,7 @@ def measured(X, n_workers, n_passes, **settings):
     pool = SitePool(n_workers)
     client = mock.create_autospec(Client, instance=True)
     client.asynchronous, client.status = False, "running"
-    with mock.patch.object(_base, "ClientPool", return_value=pool):
+    with mock.patch.object(_shards, "ClientPool", return_value=pool):
         hdp = HDP(client=client, split_merge=False, tol=0.0, random_state=0, **settings)
         begin = time.process_time()
         hdp.set_params(max_iter=n_passes, timeout=1e9).fit(X)

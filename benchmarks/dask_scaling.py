@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from common import load_corpus
 from distributed import Client, LocalCluster
 
-from skbnp.dask import DependentTrees, _base
+from skbnp.dask import DependentTrees, _base, _shards
 from skbnp.dask._inputs import blocks_of
 from skbnp.dask._shards import WorkerShards
 from skbnp.inference.shards import Broadcast
@@ -311,7 +311,7 @@ def main():
     if options.files:
         print_peak(options.files * options.copies, options.nodes)
         return
-    _base.WorkerShards = CountedShards
+    _shards.WorkerShards = CountedShards
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if {"bytes", "seconds", "memory"} & set(options.what):

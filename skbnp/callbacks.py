@@ -5,7 +5,7 @@ They need scikit-learn 1.9 or later, but for `Checkpoint`.
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -99,9 +99,8 @@ class Checkpoint(_FitCallback):
     Parameters
     ----------
     path : path-like
-        The file; its folder is made if it is not there. The file before stays beside
-        it, as ``<path>.previous``, until the fit has ended. ``{fit}`` in it stands for
-        a digest of the parameters and of `X`: each fit of a search has its own file.
+        The file; its folder is made if it is not there. ``{fit}`` in it stands for a
+        digest of the parameters and of `X`: each fit of a search has its own file.
     every : int, default=1
         Passes (sweeps of samplers, calls of `partial_fit`) between two files.
 
@@ -181,7 +180,7 @@ class Checkpoint(_FitCallback):
 class _PassMonitor(_FitCallback):
     """Base of callbacks that evaluate the model every few passes of a fit or stream."""
 
-    fields: tuple[str, ...]  # of `history_`
+    fields: Sequence[str]  # of `history_`
 
     def __init__(self, every: int):
         self.every: int = _check_positive("every", every)
@@ -492,17 +491,7 @@ class AlertMonitor(_PassMonitor):
     ('new', 3)
     """
 
-    fields = (
-        "step",
-        "call",
-        "kind",
-        "begin",
-        "topic",
-        "n_documents",
-        "p_value",
-        "terms",
-        "line",
-    )
+    fields = "step call kind begin topic n_documents p_value terms line".split()
     _reported: list[Any]  # changes of the entries
 
     def __init__(

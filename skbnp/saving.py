@@ -40,7 +40,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike) -> None:
             "search.best_estimator_, or write all of it with joblib.dump."
         )
     file, state = FitFile(path, every=1), vars(estimator)
-    file.write_last(kind_label(estimator), content_of(estimator, state, None, 1))
+    file.write(kind_label(estimator), content_of(estimator, state, None, 1))
 
 
 def load(path: str | os.PathLike) -> Any:

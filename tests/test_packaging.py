@@ -18,8 +18,6 @@ DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = DECLARED["project"]
 #: Distributions that have another name than their module.
 DISTRIBUTIONS = {
-    "arviz": "arviz-base",  # its module before ArviZ 1
-    "arviz_base": "arviz-base",
     "mpl_toolkits": "matplotlib",
     "sklearn": "scikit-learn",
 }

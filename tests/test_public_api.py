@@ -14,7 +14,6 @@ from test_docs import PUBLIC_MODULES
 
 #: What takes long to import, and `HDP` does not need.
 LATE = [
-    "arviz",
     "dask",
     "distributed",
     "matplotlib",

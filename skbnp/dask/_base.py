@@ -5,10 +5,11 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from inspect import Parameter, Signature, cleandoc, signature
+from dataclasses import dataclass
+from inspect import cleandoc
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
 import dask.array as da
@@ -20,27 +21,14 @@ from distributed import Client
 from sklearn.base import BaseEstimator
 
 from skbnp.callbacks import Checkpoint
-from skbnp.dask import _inputs
+from skbnp.dask import _inputs, _shards
 from skbnp.dask._inputs import Labels, Reader, RowBlock, computed, in_block, read_block
-from skbnp.dask._shards import (
-    BlockDescription,
-    ClientPool,
-    DaskShards,
-    Roster,
-    WorkerShards,
-)
 from skbnp.inference.executor import Run
 from skbnp.inference.shards import LocalShards, Shards
+from skbnp.utils import validation as valid
 from skbnp.utils.archive import digest_of
 from skbnp.utils.labels import Label, sort_labels
 from skbnp.utils.typing import Array, MatrixLike
-from skbnp.utils.validation import (
-    Interval,
-    check_is_fitted,
-    row_totals,
-    validate_data,
-    with_names,
-)
 
 # Signatures and docstrings of estimators on a cluster, from the local ones.
 
@@ -51,43 +39,23 @@ Kind = TypeVar("Kind")
 TITLE = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
 
 
-def parameters_of(local: Any) -> Callable[[type[Kind]], type[Kind]]:
-    """Return a decorator that adds the parameters of a local estimator to a class.
+def extended(kind: type[Kind]) -> type[Kind]:
+    """Complete a class on a cluster, whose bases are the mixin and a local estimator.
 
-    The class gets the signature of `local` with the keywords of its first base behind
-    it, and their constraints. Its docstring has entries of parameters and attributes
-    that differ; all others are those of the first base and of `local`, and its
-    references are those of `local`.
+    It gets the constraints of the parameters of both. Its docstring has entries of
+    parameters and attributes that differ; all others are those of the bases, and its
+    references are those of the local estimator.
     """
-
-    def extend(kind: type[Kind]) -> type[Kind]:
-        """Set signature, constraints and docstring of a class."""
-        more: Any = kind.__bases__[0]
-
-        def __init__(self: Any, *args: Any, **parameters: Any) -> None:
-            more.__init__(self, *args, **parameters)
-
-        keywords = [
-            one
-            for one in signature(more.__init__).parameters.values()
-            if one.kind is Parameter.KEYWORD_ONLY
-        ]
-        of_local = signature(local.__init__).parameters.values()
-        __init__.__signature__ = Signature([*of_local, *keywords])  # type: ignore[attr-defined]
-        constraints = [one._parameter_constraints for one in (local, more)]
-        changes: dict[str, Any] = {
-            "__init__": __init__,
-            "_local_class": local,
-            "_parameter_constraints": constraints[0] | constraints[1],
-        }
-        if kind.__doc__ is not None:  # python -OO
-            docs = [str(one.__doc__) for one in (local, more, kind)]
-            changes["__doc__"] = merged_docs(*docs)
-        for name, value in changes.items():
-            setattr(kind, name, value)
-        return kind
-
-    return extend
+    made: Any = kind
+    more, local = made.__bases__
+    made._local_class = local
+    made._parameter_constraints = {
+        **local._parameter_constraints,
+        **more._parameter_constraints,
+    }
+    if kind.__doc__ is not None:  # python -OO
+        made.__doc__ = merged_docs(*(str(one.__doc__) for one in (local, more, kind)))
+    return kind
 
 
 def merged_docs(*docs: str) -> str:
@@ -134,13 +102,13 @@ class LocalSession:
 
     def __init__(self, blocks: Sequence[RowBlock], read: Reader):
         """Read all blocks in this process."""
-        self.descriptions: list[BlockDescription] = []
+        self.descriptions: list[_shards.BlockDescription] = []
         self._rows: list[dict[Label, sp.csr_array]] = []
         for number, (rows, labels) in enumerate(computed(blocks)):
             with in_block(number):
                 X, labels = read_block(rows, labels)
                 result = {} if X is None else read(X, labels)
-            self.descriptions.append(BlockDescription.of(number, X, result))
+            self.descriptions.append(_shards.BlockDescription.of(number, X, result))
             self._rows.append(result)
         self.n_features, self.order = _n_features(self.descriptions), blocks[0].order
 
@@ -165,8 +133,10 @@ class WorkerSession:
         self, client: Client, blocks: Sequence[RowBlock], read: Reader, timeout: float
     ):
         """Read all blocks on workers."""
-        pool = ClientPool(client, uuid4().hex)
-        self.workers = WorkerShards(pool, blocks, read, Roster(pool, timeout))
+        pool = _shards.ClientPool(client, uuid4().hex)
+        self.workers = _shards.WorkerShards(
+            pool, blocks, read, _shards.Roster(pool, timeout)
+        )
         try:
             self.workers.load()
         except BaseException:
@@ -179,7 +149,7 @@ class WorkerSession:
 
     def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
         """Return the rows of a label."""
-        return DaskShards(self.workers, label, self.n_features)
+        return _shards.DaskShards(self.workers, label, self.n_features)
 
     def close(self) -> None:
         """Remove the rows from workers."""
@@ -217,7 +187,7 @@ def data_digest(session: Session) -> str:
     return digest_of([description.digest for description in session.descriptions])
 
 
-def _n_features(descriptions: Sequence[BlockDescription]) -> int:
+def _n_features(descriptions: Sequence[_shards.BlockDescription]) -> int:
     """Number of columns of all blocks; raise if they differ."""
     result = {one.n_features: one.number for one in descriptions if one.n_rows}
     if not result:
@@ -235,10 +205,11 @@ def _n_features(descriptions: Sequence[BlockDescription]) -> int:
 Evaluation = Callable[..., Any]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ShardedMixin(BaseEstimator):
     """Base of estimators whose rows stay on the workers of a Dask cluster.
 
-    `_local_class` is the local estimator that evaluates blocks, see `parameters_of`.
+    `_local_class` is the local estimator that evaluates blocks, see `extended`.
 
     Parameters
     ----------
@@ -260,32 +231,20 @@ class ShardedMixin(BaseEstimator):
         worker after which `fit` is.
     """
 
-    _local_class: type[Any]
-    _parameter_constraints: dict = {
+    client: Client | None = None
+    checkpoint_dir: str | os.PathLike | None = None
+    resume: bool = False
+    shards_per_round: int | None = None
+    timeout: float = 30.0
+
+    _local_class: ClassVar[type[Any]]
+    _parameter_constraints: ClassVar[dict] = {
         "client": [Client, None],
         "checkpoint_dir": [str, os.PathLike, None],
         "resume": ["boolean"],
-        "shards_per_round": [Interval(Integral, 1, None, closed="left"), None],
-        "timeout": [Interval(Real, 0, None, closed="neither")],
+        "shards_per_round": [valid.Interval(Integral, 1, None, closed="left"), None],
+        "timeout": [valid.Interval(Real, 0, None, closed="neither")],
     }
-
-    def __init__(
-        self,
-        *args: Any,
-        client: Client | None = None,
-        checkpoint_dir: str | os.PathLike | None = None,
-        resume=False,
-        shards_per_round=None,
-        timeout=30.0,
-        **parameters: Any,
-    ):
-        """Add the parameters of a cluster to those of the local estimator."""
-        super().__init__(*args, **parameters)
-        self.client = client
-        self.checkpoint_dir = checkpoint_dir
-        self.resume = resume
-        self.shards_per_round = shards_per_round
-        self.timeout = timeout
 
     # -- parameters -------------------------------------------------------------------
 
@@ -323,8 +282,7 @@ class ShardedMixin(BaseEstimator):
         if self.checkpoint_dir is not None:
             checkpoint = Checkpoint(Path(self.checkpoint_dir) / "fit.skbnp")
             if not self.resume:
-                for path in (checkpoint.file.path, checkpoint.file.previous):
-                    path.unlink(missing_ok=True)
+                checkpoint.file.path.unlink(missing_ok=True)
             self.set_callbacks(*callbacks, checkpoint)
         try:
             yield
@@ -342,13 +300,13 @@ class ShardedMixin(BaseEstimator):
     def _check_features(self, session: Session, X: MatrixLike, *, reset: bool) -> None:
         """Check the number and names of features of all blocks."""
         if _inputs.is_frame(X):
-            meta = with_names(X._meta, None if reset else self)
+            meta = valid.with_names(X._meta, None if reset else self)
             if list(map(str, meta.columns)) != list(map(str, X._meta.columns)):
                 raise ValueError(
                     "X must have its columns in the order of their numbers, as in the "
                     "fit: use X[sorted(X.columns)]."
                 )
-            validate_data(self, meta, reset=reset, skip_check_array=True)
+            valid.validate_data(self, meta, reset=reset, skip_check_array=True)
         elif reset:
             self._forget("n_features_in_", "feature_names_in_")
             self.n_features_in_ = session.n_features
@@ -390,14 +348,14 @@ class ShardedMixin(BaseEstimator):
     def _row_totals(self, X: MatrixLike) -> MatrixLike:
         """Sum the magnitudes of each row, (n_samples,); lazy where `X` is."""
         if not _inputs.is_lazy(X):
-            return row_totals(X)
+            return valid.row_totals(X)
         return self._lazy_rows(X, None, _totals_of, no_values)
 
     def _lazy_mean(
         self, X: MatrixLike, labels: Labels, function: Evaluation
     ) -> DaskArray:
         """Return the mean score of blocks, by their weights, as a lazy number."""
-        check_is_fitted(self)
+        valid.check_is_fitted(self)
         parts = list(self._blockwise(X, labels, function, no_score))
         return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)
 
@@ -409,7 +367,7 @@ class ShardedMixin(BaseEstimator):
         of_no_rows: Callable[[Any], MatrixLike],
     ) -> DaskArray:
         """Return the rows that a function computes of blocks, as a lazy array."""
-        check_is_fitted(self)
+        valid.check_is_fitted(self)
         meta = of_no_rows(self)
         parts = list(self._blockwise(X, labels, function, of_no_rows))
         sizes = [np.nan] * len(parts)
@@ -447,7 +405,7 @@ def no_score(estimator: Any) -> tuple[float, float]:
 
 
 def _totals_of(local: BaseEstimator, X: MatrixLike, labels: Labels) -> Array:
-    return row_totals(X)
+    return valid.row_totals(X)
 
 
 def _evaluated(

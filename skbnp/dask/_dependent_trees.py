@@ -13,36 +13,21 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skbnp.components.word_topics import SeenWords
-from skbnp.dask._base import (
-    Session,
-    ShardedMixin,
-    data_digest,
-    no_shares,
-    no_values,
-    parameters_of,
-    sizes_by_label,
-)
+from skbnp.dask import _base
 from skbnp.dask._inputs import Labels, NpzFile, RowBlock, is_lazy
 from skbnp.estimators._base import files_of
 from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
 from skbnp.inference.protocols import BatchSchedule, Part
 from skbnp.models.dependent_trees.assignments import ROWS_PER_CLUSTER, SAMPLE, draw_rows
 from skbnp.models.dependent_trees.memory import RowLocalStep, seen_columns
-from skbnp.utils.labels import (
-    Label,
-    check_after,
-    check_labels,
-    fitted_places,
-    warn_if_few_rows,
-    warn_of_newest,
-)
+from skbnp.utils import labels as row_labels
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_directions
 
 
 def read_directions(
-    X: MatrixLike, labels: Labels, *, default: Label, n_features: int | None
-) -> dict[Label, sp.csr_array]:
+    X: MatrixLike, labels: Labels, *, default: row_labels.Label, n_features: int | None
+) -> dict[row_labels.Label, sp.csr_array]:
     """Normalise rows, drop zero rows, and group the rest by epoch label.
 
     Check the number of features, if it is given.
@@ -55,7 +40,7 @@ def read_directions(
     used = np.diff(rows.indptr) > 0
     if labels is None:
         return {default: rows[used]}
-    checked = check_labels(labels, rows.shape[0])
+    checked = row_labels.check_labels(labels, rows.shape[0])
     if checked.order is not None:
         raise ValueError(
             "epochs in lazy blocks must not be an ordered Categorical: blocks do not "
@@ -71,8 +56,8 @@ def read_directions(
 class EpochRows:
     """Shards of the rows of one epoch."""
 
-    session: Session
-    label: Label
+    session: _base.Session
+    label: row_labels.Label
     shape: tuple[int, int]
     seen: SeenWords
 
@@ -81,8 +66,8 @@ class EpochRows:
 class SessionRows:
     """Rows by epoch, in the order of epochs, with the session they are in."""
 
-    session: Session
-    sizes: dict[Label, int]
+    session: _base.Session
+    sizes: dict[row_labels.Label, int]
     seen: SeenWords  # by rows of this session, or before
 
     @property
@@ -94,22 +79,23 @@ class SessionRows:
     @property
     def digest(self) -> str:
         """Digest of the blocks."""
-        return data_digest(self.session)
+        return _base.data_digest(self.session)
 
     @property
-    def epochs(self) -> list[Label]:
+    def epochs(self) -> list[row_labels.Label]:
         """Labels of the epochs, in order."""
         return list(self.sizes)
 
-    def __iter__(self) -> Iterator[tuple[Label, EpochRows]]:
+    def __iter__(self) -> Iterator[tuple[row_labels.Label, EpochRows]]:
         """Yield labels and rows of epochs."""
         for label, size in self.sizes.items():
             shape = size, self.session.n_features
             yield label, EpochRows(self.session, label, shape, self.seen)
 
 
-@parameters_of(LocalTrees)
-class DependentTrees(ShardedMixin, LocalTrees):
+@_base.extended
+@dataclass(eq=False, repr=False)
+class DependentTrees(_base.ShardedMixin, LocalTrees):
     """Dependent nonparametric trees of rows that stay where they are.
 
     What `skbnp.DependentTrees` is, for blocks of rows on the workers of a Dask cluster:
@@ -244,9 +230,11 @@ class DependentTrees(ShardedMixin, LocalTrees):
         n_features = None if reset else self.n_features_in_
         read = partial(read_directions, default=default, n_features=n_features)
         session = self._open(X, epochs, read)
-        sizes = sizes_by_label(session)
-        check_after(list(sizes), session.order, [] if reset else self._labels)
-        warn_if_few_rows(list(sizes.values()), list(sizes))
+        sizes = _base.sizes_by_label(session)
+        row_labels.check_after(
+            list(sizes), session.order, [] if reset else self._labels
+        )
+        row_labels.warn_if_few_rows(list(sizes.values()), list(sizes))
         self._check_features(session, X, reset=reset)
         if method == "fit":
             self._warn_of_few_rows(sum(sizes.values()))
@@ -290,15 +278,17 @@ class DependentTrees(ShardedMixin, LocalTrees):
                 return blocks  # files may have labels
         known, given = self._labels, [block.labels for block in blocks]
         if all(labels is None for labels in given):
-            warn_of_newest(known)
+            row_labels.warn_of_newest(known)
             return [replace(block, labels=known[-1]) for block in blocks]
         if any(labels is None or isinstance(labels, Delayed) for labels in given):
             return blocks
         sizes = [np.size(labels) for labels in given]
         filled = [np.atleast_1d(labels) for labels in given if np.size(labels)]
         values = np.concatenate(filled or [np.empty(0)])
-        checked = replace(check_labels(values, None), order=blocks[0].order)
-        names = np.asarray(known)[fitted_places(checked, known)][checked.codes]
+        checked = replace(row_labels.check_labels(values, None), order=blocks[0].order)
+        names = np.asarray(known)[row_labels.fitted_places(checked, known)][
+            checked.codes
+        ]
         parts = np.split(names, np.cumsum(sizes)[:-1])
         return [
             replace(block, labels=part if np.ndim(block.labels) else part[0])
@@ -331,7 +321,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
                 (n_samples, n_components_)
             Probability that a row is at each node of `tree_`; lazy where `X` is.
         """
-        return self._by_block("transform", X, epochs, no_shares)
+        return self._by_block("transform", X, epochs, _base.no_shares)
 
     def apply(self, X: MatrixLike, epochs: Any = None) -> np.ndarray | DaskArray:  # type: ignore[override]
         """Find the most probable node of each row.
@@ -387,7 +377,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         gain : {ndarray, dask.array.Array} of shape (n_samples,)
             Nats; zero for a row of zeros; lazy where `X` is.
         """
-        return self._by_block("score_samples", X, epochs, no_values)
+        return self._by_block("score_samples", X, epochs, _base.no_values)
 
     def score(  # type: ignore[override]
         self,
@@ -426,7 +416,9 @@ class DependentTrees(ShardedMixin, LocalTrees):
         return self._lazy_mean(X, epochs, _score)
 
 
-def _find_columns(session: Session, sizes: dict[Label, int]) -> np.ndarray:
+def _find_columns(
+    session: _base.Session, sizes: dict[row_labels.Label, int]
+) -> np.ndarray:
     """Columns in which some row of some label has a value."""
     seen = np.zeros(session.n_features, dtype=bool)
     for label in filter(sizes.get, sizes):

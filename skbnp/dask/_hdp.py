@@ -10,38 +10,14 @@ import scipy.sparse as sp
 from dask.array import Array as DaskArray
 from numpy.typing import ArrayLike
 
-from skbnp.dask._base import (
-    Session,
-    ShardedMixin,
-    data_digest,
-    no_shares,
-    parameters_of,
-)
-from skbnp.dask._inputs import (
-    Labels,
-    blocks_of,
-    computed,
-    is_frame,
-    is_lazy,
-    read_block,
-    stacked,
-)
+from skbnp.dask import _base, _inputs
 from skbnp.estimators import HDP as LocalHDP
 from skbnp.inference.engine import NOTHING, RunningAverage
 from skbnp.inference.executor import Executor, Run
 from skbnp.inference.protocols import BatchSchedule, OnlineSchedule
 from skbnp.inference.shards import Shards
 from skbnp.metrics import split_tokens
-from skbnp.models.hdp.held_out_trials import REMEMBERED
-from skbnp.models.hdp.shards import (
-    BlockDocumentWeights,
-    BlockSchedule,
-    ShardCorpus,
-    Survey,
-    fold_in_shards,
-    n_blocks,
-    parts_of,
-)
+from skbnp.models.hdp import shards as hdp_shards
 from skbnp.utils.labels import Factors, check_groups
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_documents, feature_names_of, fit_context
@@ -50,7 +26,7 @@ from skbnp.utils.validation import check_documents, feature_names_of, fit_contex
 DOCUMENTS = "documents"
 
 
-def read_counts(X: MatrixLike, labels: Labels) -> dict[str, sp.csr_array]:
+def read_counts(X: MatrixLike, labels: _inputs.Labels) -> dict[str, sp.csr_array]:
     """Check counts; leave out blocks without tokens."""
     counts, _ = check_documents(LocalHDP(), X, reset=True, method="fit")
     return {DOCUMENTS: counts if counts.nnz else counts[:0]}
@@ -60,8 +36,8 @@ def read_counts(X: MatrixLike, labels: Labels) -> dict[str, sp.csr_array]:
 class ShardedDocuments:
     """Documents in shards, with the session they are in."""
 
-    session: Session
-    survey: Survey
+    session: _base.Session
+    survey: hdp_shards.Survey
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -71,11 +47,12 @@ class ShardedDocuments:
     @property
     def digest(self) -> str:
         """Digest of the blocks."""
-        return data_digest(self.session)
+        return _base.data_digest(self.session)
 
 
-@parameters_of(LocalHDP)
-class HDP(ShardedMixin, LocalHDP):
+@_base.extended
+@dataclass(eq=False, repr=False)
+class HDP(_base.ShardedMixin, LocalHDP):
     """Hierarchical Dirichlet process topic model of documents that stay where they are.
 
     What `skbnp.HDP` is, for blocks of documents on the workers of a Dask cluster: the
@@ -237,11 +214,14 @@ class HDP(ShardedMixin, LocalHDP):
             The fitted estimator.
         """
         self._validate_params()
-        if is_frame(X):
+        if _inputs.is_frame(X):
             X = X.compute()
-        elif is_lazy(X):
-            rows = [read_block(*block)[0] for block in computed(blocks_of(X))]
-            X = stacked([block for block in rows if block is not None])
+        elif _inputs.is_lazy(X):
+            rows = [
+                _inputs.read_block(*block)[0]
+                for block in _inputs.computed(_inputs.blocks_of(X))
+            ]
+            X = _inputs.stacked([block for block in rows if block is not None])
         local = self._local().set_params(n_jobs=self.n_jobs)
         try:
             local.partial_fit(X, y, groups=groups)
@@ -254,7 +234,7 @@ class HDP(ShardedMixin, LocalHDP):
 
     def _check_groups(self, X, groups, *, in_fit=False) -> Factors | None:
         """Check labels of documents, of which not all sizes of blocks are known."""
-        if is_lazy(X) or isinstance(groups, Factors):
+        if _inputs.is_lazy(X) or isinstance(groups, Factors):
             if groups is not None:
                 self._check_has_groups()
             return check_factors(groups)
@@ -264,7 +244,7 @@ class HDP(ShardedMixin, LocalHDP):
         """Return topics of the documents in the session, and their rows."""
         blocks = self._session.descriptions
         shards = _shards(self._session, executor.map)
-        documents, rows = fold_in_shards(shards, self._posterior)
+        documents, rows = hdp_shards.fold_in_shards(shards, self._posterior)
         first = np.cumsum([0, *(block.n_rows for block in blocks)])[:-1]
         begun = first[[block.sizes.get(DOCUMENTS, 0) > 0 for block in blocks]]
         pairs = zip(begun, rows, strict=True)
@@ -296,22 +276,24 @@ class HDP(ShardedMixin, LocalHDP):
                 f"{n_labels}."
             )
         if reset:
-            names = feature_names_of(X._meta) if is_frame(X) else None
-            self._known_topics(session.n_features, names, may_come=False)
+            names = feature_names_of(X._meta) if _inputs.is_frame(X) else None
+            self._resolve_known(session.n_features, names, may_come=False)
         self._check_features(session, X, reset=reset)
-        survey = Survey.of(_shards(session, map))
+        survey = hdp_shards.Survey.of(_shards(session, map))
         self._warn_of(
             survey.counts, survey.scales, survey.words, in_fit=True, is_mended=False
         )
         return ShardedDocuments(session, survey)
 
-    def _corpus(self, rows: ShardedDocuments, seed_entropy: int) -> ShardCorpus:
+    def _corpus(
+        self, rows: ShardedDocuments, seed_entropy: int
+    ) -> hdp_shards.ShardCorpus:
         survey, (n_docs, _) = rows.survey, rows.shape
         fixed = None if isinstance(self.batch_size, str) else self.batch_size
         least = self._batch_size_of(survey.n_tokens, n_docs)
         n_groups = self._n_groups(len(survey.n_docs))
-        cut = n_blocks(n_docs, fixed, least, n_groups)
-        return ShardCorpus.of(survey, seed_entropy, cut)
+        cut = hdp_shards.n_blocks(n_docs, fixed, least, n_groups)
+        return hdp_shards.ShardCorpus.of(survey, seed_entropy, cut)
 
     def _n_groups(self, n_shards: int) -> int:
         """Number of rounds that update a block of each shard."""
@@ -332,7 +314,7 @@ class HDP(ShardedMixin, LocalHDP):
     def _documents(self, corpus, goes_on):
         """Return the document weights by block in running averages."""
         if self._plan.is_collapsed:
-            return BlockDocumentWeights(corpus.sizes.size, float(goes_on))
+            return hdp_shards.BlockDocumentWeights(corpus.sizes.size, float(goes_on))
         return NOTHING
 
     def _cache(self, warm_up, documents):
@@ -350,13 +332,12 @@ class HDP(ShardedMixin, LocalHDP):
             "decay": self.learning_decay,
         }
         steps = OnlineSchedule(**settings | changes)
-        return BlockSchedule(corpus.sizes, n_groups, steps)
+        return hdp_shards.BlockSchedule(corpus.sizes, n_groups, steps)
 
-    def _fit_schedule(self, posterior, corpus, n_forgetting):
+    def _fit_schedule(self, posterior, corpus, n_forgetting=np.inf):
         if self.learning_method == "batch":
-            return BatchSchedule(parts_of(corpus.sizes))
-        schedule = self._schedule(posterior, corpus, n_forgetting=n_forgetting)
-        return schedule.remembering(REMEMBERED)
+            return BatchSchedule(hdp_shards.parts_of(corpus.sizes))
+        return super()._fit_schedule(posterior, corpus, n_forgetting)
 
     # -- evaluation: lazy where rows are ----------------------------------------------
 
@@ -379,10 +360,10 @@ class HDP(ShardedMixin, LocalHDP):
             Expected proportions; rows sum to one; lazy where `X` is, with blocks that
             are sparse if `sparse_output`.
         """
-        if not is_lazy(X):
+        if not _inputs.is_lazy(X):
             return super().transform(X, groups=groups)
         factors = self._check_known_groups(X, groups)
-        return self._lazy_rows(X, factors, _transform, no_shares)
+        return self._lazy_rows(X, factors, _transform, _base.no_shares)
 
     def score(  # type: ignore[override]
         self,
@@ -410,7 +391,7 @@ class HDP(ShardedMixin, LocalHDP):
         score : float or dask.array.Array of shape ()
             Nats per held-out token; 0.0 if no token can be scored; lazy where `X` is.
         """
-        if not is_lazy(X):
+        if not _inputs.is_lazy(X):
             return super().score(X, y, repeats=repeats, groups=groups)
         factors = self._check_known_groups(X, groups)
         return self._lazy_mean(X, factors, partial(_score, repeats=bool(repeats)))
@@ -423,17 +404,17 @@ def check_factors(groups: Any) -> Factors | None:
     return check_groups(groups, None)
 
 
-def _shards(session: Session, run: Run) -> Shards:
+def _shards(session: _base.Session, run: Run) -> Shards:
     return session.shards(DOCUMENTS, run, is_lasting=True)
 
 
-def _transform(local: LocalHDP, X: MatrixLike, labels: Labels) -> np.ndarray:
+def _transform(local: LocalHDP, X: MatrixLike, labels: _inputs.Labels) -> np.ndarray:
     counts, dtype = local._check_counts(X, "transform")
     return local._proportions(*local._doc_topics(counts, labels), dtype)
 
 
 def _score(
-    local: LocalHDP, X: MatrixLike, labels: Labels, *, repeats: bool
+    local: LocalHDP, X: MatrixLike, labels: _inputs.Labels, *, repeats: bool
 ) -> tuple[float, float]:
     """Sum of the log probabilities of held-out tokens, and their number."""
     counts, _ = local._check_counts(X, "score")

@@ -30,17 +30,8 @@ from distributed.comm.core import CommClosedError
 from distributed.scheduler import NoValidWorkerError
 
 from skbnp.dask._inputs import Labels, Reader, RowBlock, block_error, read_block
+from skbnp.inference import shards as sharding
 from skbnp.inference.executor import T
-from skbnp.inference.shards import (
-    Broadcast,
-    Node,
-    ProcessCache,
-    Shard,
-    Shards,
-    Task,
-    add_up,
-    first_rows,
-)
 from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.arrays import one_blas_thread
 from skbnp.utils.labels import Label
@@ -82,7 +73,7 @@ class BlockDescription:
 class Call:
     """A call to run a task on some shards of one label."""
 
-    task: Task
+    task: sharding.Task
     label: Label
     numbers: tuple[int, ...]  # of blocks
     places: tuple[int, ...]  # in the call
@@ -116,9 +107,9 @@ class Site:
 
     n_threads: int
     blocks: dict[int, dict[Label, sp.csr_array]] = field(default_factory=dict)
-    shards: dict[tuple[int, Label], Shard] = field(default_factory=dict)
-    broadcasts: dict[str, Broadcast] = field(default_factory=dict)
-    process: ProcessCache = field(default_factory=ProcessCache)
+    shards: dict[tuple[int, Label], sharding.Shard] = field(default_factory=dict)
+    broadcasts: dict[str, sharding.Broadcast] = field(default_factory=dict)
+    process: sharding.ProcessCache = field(default_factory=sharding.ProcessCache)
     last_call: float = field(default_factory=time.monotonic)
 
     def load(
@@ -138,7 +129,7 @@ class Site:
         for name in self.broadcasts.keys() - set(order.broadcasts):
             self.broadcasts.pop(name, None)
         if broadcast is not None:
-            result: Broadcast = pickle.loads(broadcast)
+            result: sharding.Broadcast = pickle.loads(broadcast)
             self.broadcasts.setdefault(result.name, result)
         if order.broadcast is not None and order.broadcast not in self.broadcasts:
             return Missing(f"broadcast {order.broadcast}")
@@ -153,11 +144,11 @@ class Site:
             return order.places[at], order.task(shard, content, given)
 
         replies: dict[int, object] = {}
-        sums: dict[Node, Any] = {}
+        sums: dict[sharding.Node, Any] = {}
         with one_blas_thread():
             for place, reply in self._each(work, range(len(order.numbers))):
                 if order.adds_up:
-                    add_up(sums, order.n_places, {(0, place): reply})
+                    sharding.add_up(sums, order.n_places, {(0, place): reply})
                 else:
                     replies[place] = reply
         return sums if order.adds_up else replies
@@ -176,12 +167,16 @@ class Site:
                 for future in futures:
                     future.cancel()
 
-    def _shard(self, block: int, label: Label, number: int, first_row: int) -> Shard:
+    def _shard(
+        self, block: int, label: Label, number: int, first_row: int
+    ) -> sharding.Shard:
         """Return the rows of a block and label as a shard."""
         key = block, label
         if key not in self.shards:
             X = self.blocks[block][label]
-            self.shards[key] = Shard(number, first_row, X, process=self.process)
+            self.shards[key] = sharding.Shard(
+                number, first_row, X, process=self.process
+            )
         return self.shards[key]
 
 
@@ -480,7 +475,9 @@ class WorkerShards:
         self._owners: dict[int, str] = {}
         self._loaded: set[tuple[int, str]] = set()
         self._given: set[tuple[str, str]] = set()  # broadcasts by name, workers
-        self._broadcasts: WeakValueDictionary[str, Broadcast] = WeakValueDictionary()
+        self._broadcasts: WeakValueDictionary[str, sharding.Broadcast] = (
+            WeakValueDictionary()
+        )
         self._balances = True
 
     def load(self) -> None:
@@ -493,11 +490,11 @@ class WorkerShards:
 
     def ask(
         self,
-        task: Task,
+        task: sharding.Task,
         label: Label,
         numbers: Sequence[int],
         shards: Mapping[int, tuple[int, int]],
-        broadcast: Broadcast | None,
+        broadcast: sharding.Broadcast | None,
         argument: object,
         *,
         adds_up: bool,
@@ -530,7 +527,7 @@ class WorkerShards:
                 calls[self.pool.submit(worker, "perform", *args)] = worker, own
             for worker, own, reply in self._replies(calls):
                 if adds_up:
-                    add_up(result, len(numbers), reply)
+                    sharding.add_up(result, len(numbers), reply)
                 else:
                     result.update(reply)
                 for number in own:
@@ -541,7 +538,10 @@ class WorkerShards:
         return result
 
     def _messages(
-        self, broadcast: Broadcast | None, argument: bytes, workers: Sequence[str]
+        self,
+        broadcast: sharding.Broadcast | None,
+        argument: bytes,
+        workers: Sequence[str],
     ) -> dict[str, tuple[object, object]]:
         """Broadcast, if a worker lacks it, and argument, for the calls to workers."""
         lacking = [
@@ -701,7 +701,7 @@ class WorkerShards:
         self.roster.sleep(LOOK * 2.0 ** (n_losses - 1))
 
 
-class DaskShards(Shards):
+class DaskShards(sharding.Shards):
     """Shards of one label on workers, for learning."""
 
     is_lasting = False
@@ -715,11 +715,11 @@ class DaskShards(Shards):
         self._blocks = [one.number for one in descriptions if one.sizes.get(label, 0)]
         sizes = [descriptions[number].sizes[label] for number in self._blocks]
         self.n_rows = np.array(sizes, dtype=np.intp)
-        places = enumerate(first_rows(self.n_rows))
+        places = enumerate(sharding.first_rows(self.n_rows))
         self._shards = dict(zip(self._blocks, places, strict=True))
 
     def _ask(
-        self, task: Task, numbers: Sequence[int], *given: Any, adds_up: bool
+        self, task: sharding.Task, numbers: Sequence[int], *given: Any, adds_up: bool
     ) -> dict[Any, Any]:
         blocks = [self._blocks[number] for number in numbers]
         return self.workers.ask(

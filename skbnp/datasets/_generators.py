@@ -18,7 +18,7 @@ from skbnp.distributions import draw
 from skbnp.trees import TreeView
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
 from skbnp.utils.typing import RandomStateLike
-from skbnp.utils.validation import POSITIVE, Interval, at_least, validate_params
+from skbnp.utils.validation import POSITIVE, Interval, at_least, validated
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 #: What parameters may be.
@@ -30,17 +30,15 @@ _KINDS = {
 }
 _PARAMETERS: dict[str, list] = {
     **{name: [kind] for kind, names in _KINDS.items() for name in names.split()},
-    "n_components": [POSITIVE, None],
     "branching": ["array-like"],
     "level_prior": [_POSITIVE, "array-like"],
     "lifetimes": ["array-like", None],
-    "random_state": ["random_state"],
 }
 
 _NO_WORDS = np.empty(0, dtype=np.int64)
 
 
-@validate_params(_PARAMETERS, prefer_skip_nested_validation=True)
+@validated(**_PARAMETERS)
 def make_bars(
     n_samples: int = 2000,
     *,
@@ -143,9 +141,7 @@ def make_bars(
     )
 
 
-@validate_params(
-    _PARAMETERS | {"n_words": [_POSITIVE]}, prefer_skip_nested_validation=True
-)
+@validated(**_PARAMETERS | {"n_words": [_POSITIVE]})
 def make_hdp(
     n_samples: int = 1000,
     *,
@@ -279,7 +275,7 @@ def make_hdp(
     )
 
 
-@validate_params(_PARAMETERS, prefer_skip_nested_validation=True)
+@validated(**_PARAMETERS)
 def make_tree(
     n_samples: int = 200,
     *,
@@ -401,7 +397,7 @@ def make_tree(
     )
 
 
-@validate_params(_PARAMETERS, prefer_skip_nested_validation=True)
+@validated(**_PARAMETERS)
 def make_subspace_tree(
     n_samples: int = 900,
     *,
@@ -642,10 +638,7 @@ def _draw_dirichlet(rng: np.random.RandomState, alpha: np.ndarray) -> np.ndarray
     return softmax(np.log(rng.standard_gamma(alpha + 1)) + log_power, axis=-1)
 
 
-@validate_params(
-    _PARAMETERS | {"n_features": [at_least(2)]},
-    prefer_skip_nested_validation=True,
-)
+@validated(**_PARAMETERS | {"n_features": [at_least(2)]})
 def make_dependent_trees(
     n_samples: int = 400,
     *,

@@ -27,21 +27,14 @@ from sklearn.datasets import get_data_home
 from sklearn.utils import Bunch
 
 from skbnp.utils.archive import written
-from skbnp.utils.validation import POSITIVE, validate_params
+from skbnp.utils.validation import validated
 
 #: At most 18 digits, so that every number fits 64 bits.
 _PAIR = re.compile(r"([0-9]{1,18}):([0-9]{1,18})")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
-@validate_params(
-    {
-        "path": [str, os.PathLike],
-        "vocabulary": [str, os.PathLike, "array-like", None],
-        "n_features": [POSITIVE, None],
-    },
-    prefer_skip_nested_validation=True,
-)
+@validated()
 def load_ldac(
     path: str | os.PathLike[str],
     *,
@@ -173,10 +166,7 @@ def open_text(path: str | os.PathLike[str], errors: str = "strict") -> IO[str]:
     return opener(path, "rt", encoding="utf-8", errors=errors)
 
 
-@validate_params(
-    {"path": [str, os.PathLike], "vocabulary": [str, os.PathLike, "array-like", None]},
-    prefer_skip_nested_validation=True,
-)
+@validated()
 def load_uci_bag_of_words(
     path: str | os.PathLike[str],
     *,
@@ -322,13 +312,8 @@ _REMOVABLE = {
 }
 
 
-@validate_params(
-    {
-        "data_home": [str, os.PathLike, None],
-        "remove": [tuple, list],
-        "return_X_y": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+@validated(
+    data_home=[str, os.PathLike, None], remove=[tuple, list], return_X_y=["boolean"]
 )
 def load_docstrings(
     *,

@@ -3,7 +3,8 @@
 import copy
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
@@ -17,28 +18,15 @@ from sklearn.base import (
     TransformerMixin,
 )
 
-from skbnp.estimators._cautions import (
-    warn_if_few_documents,
-    warn_of_columns,
-    warn_of_scales,
-    warn_of_values,
-)
+from skbnp.estimators import _cautions
 from skbnp.estimators._known_topics import KnownTopics
 from skbnp.estimators._saved import check_fitted
 from skbnp.inference.executor import commit
 from skbnp.inference.posterior import Log
 from skbnp.inference.protocols import Predictor
 from skbnp.metrics._held_out import score_completion
-from skbnp.rows.survey import (
-    ENOUGH_DOCS,
-    CountSurvey,
-    Scales,
-    WordUses,
-    hashes_of,
-    joined,
-    scaled,
-    thinned,
-)
+from skbnp.rows import survey as surveys
+from skbnp.utils import validation as valid
 from skbnp.utils.archive import FitFile
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.fitted import topic_numbers
@@ -48,45 +36,59 @@ from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.ranges import MOST_IDS, Size, Sized, Steps
 from skbnp.utils.sklearn import CallbackSupportMixin
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import (
-    Interval,
-    StrOptions,
-    Vocabulary,
-    check_copies,
-    check_documents,
-    check_is_fitted,
-    vocabulary_of,
-)
 from skbnp.utils.warnings import warn_caller
 
 #: How names begin of what scikit-learn keeps of callbacks in an estimator.
 OF_CALLBACKS = "_skl_", "_callback_", "_parent_callback_"
 #: Values of parameters: a number of things, a prior or a concentration.
-NUMBER = Interval(Integral, 1, None, closed="left")
-PRIOR = Interval(Real, 1e-100, 1e10, closed="both")
-#: Parameters that all estimators have.
-COMMON: dict = {
-    "max_iter": [NUMBER],
+NUMBER = valid.at_least(1)
+PRIOR = valid.Interval(Real, 1e-100, 1e10, closed="both")
+NOT_NEGATIVE = valid.at_least(0, Real)
+AUTO = valid.StrOptions({"auto"})
+#: Levels of a tree: each multiplies what a document may choose from, and a tree of 255,
+#: which the kernels could take, would be learned for minutes and read by nobody.
+MOST_LEVELS = 50
+#: What parameters may be, by their names.
+PARAMETERS: dict[str, list] = {
+    "max_iter batch_size max_doc_update_iter thin n_split_merge window": [NUMBER],
+    "max_components n_themes": [NUMBER, None],
+    "max_depth": [valid.Interval(Integral, 1, MOST_LEVELS, closed="both")],
+    "learning_method": [valid.StrOptions({"batch", "memoized", "online"})],
+    "doc_concentration corpus_concentration": [PRIOR],
+    "child_concentration stop_concentration": [PRIOR],
+    "topic_word_prior": [PRIOR, dict, KnownTopics, "array-like"],
+    "level_prior": [Real, "array-like"],
+    "corpus_concentration_prior doc_concentration_prior": [tuple, list],
+    "child_concentration_prior stop_prior": [tuple, list],
+    "vmf_concentration prior_concentration": [
+        valid.Interval(Real, 1e-3, 1e9, closed="both"),
+        AUTO,
+    ],
+    "parent_weight": [valid.Interval(Real, 0, 1e6, closed="both")],
+    "past_weight": [valid.Interval(Real, 0, 1e6, closed="both"), AUTO],
+    "learn_priors": ["boolean", valid.StrOptions({"concentrations"})],
+    "burstiness": [AUTO, valid.Options(bool, {False})],
+    "min_gain": [valid.Interval(Real, 0, 0.5, closed="both")],
+    "learning_offset tol mean_change_tol": [NOT_NEGATIVE],
+    "learning_decay": [valid.Interval(Real, 0.5, 1, closed="both")],
+    "total_samples": [valid.Interval(Real, 0, np.inf, closed="neither"), None],
+    "warm_up split_merge_scans": [valid.at_least(0)],
+    "burn_in split_merge_sweeps": [valid.at_least(0), None],
+    "n_chains": [valid.Interval(Integral, 1, 1000, closed="both")],
+    "init": [valid.StrOptions({"docs", "random"}), valid.HasMethods(["transform"])],
+    "split_merge sparse_output warm_start": ["boolean"],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
-    "warm_start": ["boolean"],
 }
-#: Those of models of counts.
-SHARED: dict = {
-    **COMMON,
-    "learn_priors": ["boolean", StrOptions({"concentrations"})],
-    "sparse_output": ["boolean"],
-}
-#: Those of HDPs.
-CONSTRAINTS: dict = {
-    **SHARED,
-    "doc_concentration": [PRIOR],
-    "corpus_concentration": [PRIOR],
-    "topic_word_prior": [PRIOR, dict, KnownTopics, "array-like"],
-    "corpus_concentration_prior": [tuple, list],
-    "doc_concentration_prior": [tuple, list],
-}
+PARAMETERS = {name: of for names, of in PARAMETERS.items() for name in names.split()}
+
+
+def constraints_of(parameters: Any, **own: list) -> dict[str, list]:
+    """Return what the parameters that a dataclass declares may be, with its `own`."""
+    given = PARAMETERS | own
+    return {parameter.name: given[parameter.name] for parameter in fields(parameters)}
+
 
 try:
     _VERSION = version("skbnp")
@@ -127,7 +129,7 @@ class ComponentModel(
 
         0 if the number is given.
         """
-        return ENOUGH_DOCS
+        return surveys.ENOUGH_DOCS
 
     @property
     def _topic_numbers(self) -> np.ndarray:
@@ -250,11 +252,11 @@ class ComponentModel(
     def _describe(self, rows) -> str:
         """Return the number and size of rows as a text."""
 
-    def _extended(self, X) -> Vocabulary | None:
+    def _extended(self, X) -> valid.Vocabulary | None:
         """Return the vocabulary that a chunk of a stream extends, or None."""
         return None
 
-    def _widened(self, learned, rows, vocabulary: Vocabulary) -> Any:
+    def _widened(self, learned, rows, vocabulary: valid.Vocabulary) -> Any:
         """Return a posterior with new columns; the present one is not changed.
 
         Of a sampler, a sample, and the fitted attributes of these columns.
@@ -285,16 +287,17 @@ class TopicModelMixin(ComponentModel):
     def _predictor(self) -> Predictor:
         """Return the predictor of tokens; raise if the estimator is not fitted."""
 
+    def _accept(self, counts: sp.csr_array, X, *, reset: bool, method: str):
+        """Check counts of `X` against parameters; return what is learned of them."""
+        return counts
+
+    def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> Any:
+        return drop_empty(self._read_counts(X, reset, method, sample_weight))
+
     def _read_counts(
-        self,
-        X: MatrixLike,
-        *,
-        reset: bool,
-        method: str,
-        accept: Callable[[sp.csr_array], sp.csr_array],
-        sample_weight: ArrayLike | None = None,
+        self, X: MatrixLike, reset: bool, method: str, sample_weight: ArrayLike | None
     ) -> sp.csr_array:
-        """Check documents to learn from, as `check_documents`; keep those with tokens.
+        """Check documents to learn from, as `check_documents`.
 
         Rows are divided by the value of one token, and outlying ones are thinned, see
         `skbnp.rows.survey`; documents are repeated by their weights. Warns of that in
@@ -302,7 +305,7 @@ class TopicModelMixin(ComponentModel):
         little information on topics and of values other than counts.
         """
         given: list[sp.csr_array] = []  # before samplers round them
-        measured: list[tuple[Scales, WordUses]] = []
+        measured: list[tuple[surveys.Scales, surveys.WordUses]] = []
         is_first = reset or method == "fit"
         n_before = 0.0 if is_first else self._n_docs_before
 
@@ -310,16 +313,17 @@ class TopicModelMixin(ComponentModel):
             """Scale documents, and repeat them by their weights."""
             copies = None
             if sample_weight is not None:
-                copies = check_copies(sample_weight, counts)
+                copies = valid.check_copies(sample_weight, counts)
             given.append(counts if copies is None else counts[copies])
-            counts, scales = scaled(counts)
+            counts, scales = surveys.scaled(counts)
             outlying = scales.outlying(n_before)
             if outlying is not None:
-                counts = thinned(counts, outlying)
-            measured.append((scales, WordUses.of(counts)))
-            return accept(counts if copies is None else counts[copies])
+                counts = surveys.thinned(counts, outlying)
+            measured.append((scales, surveys.WordUses.of(counts)))
+            counts = counts if copies is None else counts[copies]
+            return self._accept(counts, X, reset=reset, method=method)
 
-        counts, _ = check_documents(
+        counts, _ = valid.check_documents(
             self,
             X,
             reset=reset,
@@ -329,15 +333,15 @@ class TopicModelMixin(ComponentModel):
         )
         scales, words = measured[0]
         if is_first:
-            survey = CountSurvey.of(given[0])
+            survey = surveys.CountSurvey.of(given[0])
             self._warn_of(survey, scales, words, in_fit=method == "fit")
         else:
-            warn_of_scales(scales, n_before)
-        digest = hashes_of(given[0])
+            _cautions.warn_of_scales(scales, n_before)
+        digest = surveys.hashes_of(given[0])
         if method == "partial_fit" and not reset:
             digest = np.concatenate([digest, getattr(self, "_digest", digest)])
-        self._digest = joined(digest, digest)
-        return drop_empty(counts)
+        self._digest = surveys.joined(digest, digest)
+        return counts
 
     @property
     def _n_docs_before(self) -> float:
@@ -345,14 +349,14 @@ class TopicModelMixin(ComponentModel):
         posterior = getattr(self, "_posterior", None)
         return float(getattr(posterior, "n_seen", getattr(self, "_n_seen", 0)))
 
-    def _extended(self, X: MatrixLike) -> Vocabulary | None:
-        return vocabulary_of(self, X) if self.__sklearn_is_fitted__() else None
+    def _extended(self, X: MatrixLike) -> valid.Vocabulary | None:
+        return valid.vocabulary_of(self, X) if self.__sklearn_is_fitted__() else None
 
     def _warn_of(
         self,
-        survey: CountSurvey,
-        scales: Scales,
-        words: WordUses,
+        survey: surveys.CountSurvey,
+        scales: surveys.Scales,
+        words: surveys.WordUses,
         *,
         in_fit: bool,
         is_mended: bool = True,
@@ -362,11 +366,11 @@ class TopicModelMixin(ComponentModel):
         `is_mended` is whether rows are learned in their scales.
         """
         if in_fit:
-            warn_if_few_documents(survey, self._n_enough_docs)
-        warn_of_values(survey, are_rounded=self._rounds_counts)
-        warn_of_scales(scales, is_mended=is_mended)
+            _cautions.warn_if_few_documents(survey, self._n_enough_docs)
+        _cautions.warn_of_values(survey, are_rounded=self._rounds_counts)
+        _cautions.warn_of_scales(scales, is_mended=is_mended)
         names = getattr(self, "feature_names_in_", None)
-        warn_of_columns(survey, words, names, in_fit=in_fit)
+        _cautions.warn_of_columns(survey, words, names, in_fit=in_fit)
 
     # Fitted
     topic_weights_: Annotated[np.ndarray, Sized("n_components", least=0, most=1 + 1e-6)]
@@ -391,8 +395,8 @@ class TopicModelMixin(ComponentModel):
         self, X: MatrixLike, method: str
     ) -> tuple[sp.csr_array, np.dtype]:
         """Check documents to evaluate, as `check_documents`."""
-        check_is_fitted(self)
-        return check_documents(self, X, reset=False, method=method)
+        valid.check_is_fitted(self)
+        return valid.check_documents(self, X, reset=False, method=method)
 
     def transform(self, X: MatrixLike) -> np.ndarray:
         """Infer the topic proportions of documents.
@@ -625,11 +629,7 @@ class LabelledDocumentsMixin(TopicModelMixin):
         return score_completion(predictor, counts, self.n_jobs, repeats=repeats)
 
     def perplexity(
-        self,
-        X: MatrixLike,
-        *,
-        repeats: bool = True,
-        groups: ArrayLike | None = None,
+        self, X: MatrixLike, *, repeats: bool = True, groups: ArrayLike | None = None
     ) -> float:
         """Held-out perplexity, exp(-score).
 
@@ -745,7 +745,7 @@ class ComponentEditsMixin(ABC):
 
     def _check_ids(self, ids, at_least: int) -> list[int]:
         """Return at least `at_least` distinct ids of present topics, or raise."""
-        check_is_fitted(self)
+        valid.check_is_fitted(self)
         names = np.asarray(ids)
         if names.ndim != 1 or names.dtype.kind not in "iu" or len(names) < at_least:
             raise ValueError(f"ids must be {at_least} or more integers, got {ids!r}.")
@@ -775,7 +775,7 @@ def files_of(estimator: BaseEstimator) -> list[FitFile]:
     return [file for file in result if isinstance(file, FitFile)]
 
 
-def features_of(vocabulary: Vocabulary) -> dict[str, Any]:
+def features_of(vocabulary: valid.Vocabulary) -> dict[str, Any]:
     """Return the fitted attributes that a vocabulary determines."""
     names = vocabulary.names
     return {"feature_names_in_": names, "n_features_in_": len(names)}

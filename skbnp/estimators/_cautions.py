@@ -7,14 +7,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.distributions import bessel_ratio
-from skbnp.rows.survey import (
-    ENOUGH_DOCS,
-    FEWEST_ROWS,
-    CountSurvey,
-    Scales,
-    WordUses,
-    heaviest_column,
-)
+from skbnp.rows import survey as surveys
 from skbnp.utils.warnings import warn_caller
 
 #: Topics for each document. Of 100 to 300 documents, planted topics are at most a
@@ -31,7 +24,7 @@ SHORT = 50.0
 MOST_ALONE, MOST_ALONE_IN_CHUNK = 0.5, 0.9
 
 
-def warn_if_few_documents(survey: CountSurvey, n_enough: int) -> None:
+def warn_if_few_documents(survey: surveys.CountSurvey, n_enough: int) -> None:
     """Warn of a fit to too few documents to learn topics, or their number.
 
     `n_enough` distinct documents suffice for the number; 0 if it is not learned.
@@ -56,7 +49,7 @@ def warn_if_many_topics(n_topics: int, n_docs: float) -> None:
 
     `fit` warns before of few documents.
     """
-    if n_docs >= ENOUGH_DOCS and n_topics > MOST_SHARE * n_docs:
+    if n_docs >= surveys.ENOUGH_DOCS and n_topics > MOST_SHARE * n_docs:
         warn_caller(
             f"X has few documents for its vocabulary: {n_topics} topics were learned "
             f"from {n_docs:g}, so that most are of one document or two. Fit more "
@@ -95,7 +88,7 @@ def warn_if_unsure(
     Or of one topic, because no others predict clearly better.
     """
     low, high = numbers or (1, 1)
-    if n_docs >= ENOUGH_DOCS and n_topics == 1:
+    if n_docs >= surveys.ENOUGH_DOCS and n_topics == 1:
         warn_caller(
             f"X has few documents, {n_docs:g}, or short ones: several topics do not "
             "predict held-out documents clearly better than word frequencies do, so "
@@ -103,7 +96,7 @@ def warn_if_unsure(
             "number: HDP(n_components=20, split_merge=False).",
             ConvergenceWarning,
         )
-    elif n_docs >= ENOUGH_DOCS and high > MOST_SPREAD * low:
+    elif n_docs >= surveys.ENOUGH_DOCS and high > MOST_SPREAD * low:
         warn_caller(
             f"X has few documents, {n_docs:g}, or short ones, which do not tell how "
             f"many topics there are: {low} to {high} predict held-out documents "
@@ -128,7 +121,7 @@ def warn_if_empty_topics(n_empty: int, n_topics: int) -> None:
         )
 
 
-def warn_of_values(survey: CountSurvey, *, are_rounded: bool) -> None:
+def warn_of_values(survey: surveys.CountSurvey, *, are_rounded: bool) -> None:
     """Warn of values other than counts, which change the topics.
 
     If they are rounded, the rounding warns of small weights itself.
@@ -159,7 +152,7 @@ def warn_of_values(survey: CountSurvey, *, are_rounded: bool) -> None:
 
 
 def warn_of_scales(
-    scales: Scales, n_before: float = 0.0, *, is_mended: bool = True
+    scales: surveys.Scales, n_before: float = 0.0, *, is_mended: bool = True
 ) -> None:
     """Warn of rows in which tokens count several times, and of outlying rows.
 
@@ -205,7 +198,11 @@ def warn_of_scales(
 
 
 def warn_of_columns(
-    survey: CountSurvey, words: WordUses, names: Sequence[str] | None, *, in_fit: bool
+    survey: surveys.CountSurvey,
+    words: surveys.WordUses,
+    names: Sequence[str] | None,
+    *,
+    in_fit: bool,
 ) -> None:
     """Warn of columns that are not words: row numbers, totals, nearly all tokens.
 
@@ -218,7 +215,7 @@ def warn_of_columns(
             f"{_name(column, names)} of X numbers the rows, or holds their totals, and "
             f"counts as {share:.0%} of all tokens. Leave it out."
         )
-    heavy = None if survey.labels else heaviest_column(counts)
+    heavy = None if survey.labels else surveys.heaviest_column(counts)
     if heavy is not None and survey.n_docs > 1:
         column, share = heavy
         warn_caller(
@@ -228,7 +225,7 @@ def warn_of_columns(
         )
     share = words.share_alone
     most = MOST_ALONE if in_fit else MOST_ALONE_IN_CHUNK
-    if share > most and survey.n_docs >= FEWEST_ROWS:
+    if share > most and survey.n_docs >= surveys.FEWEST_ROWS:
         warn_caller(
             f"{share:.0%} of the tokens in X connect no two documents: their columns "
             "occur in one document alone, or are all that the document has, so that "

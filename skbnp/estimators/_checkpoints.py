@@ -3,8 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -26,23 +25,12 @@ SIDE_BY_SIDE = (
 )
 
 
-@dataclass(frozen=True)
-class Saved:
-    """Content of a checkpoint file: state of the estimator, and of the learner.
+class Saved(NamedTuple):
+    """Content of a checkpoint file."""
 
-    Attributes
-    ----------
-    estimator : estimator instance
-        Fitted, as it was when the file was written.
-    account : dict or None
-        State of the learner; None if the fit had ended.
-    every : int
-        Passes between two files.
-    """
-
-    estimator: Any
-    account: Account | None
-    every: int
+    estimator: Any  # as it was when the file was written
+    account: Account | None  # state of the learner; None if the fit had ended
+    every: int  # passes between two files
 
 
 class FitRecord:
@@ -127,7 +115,8 @@ class FitRecord:
 
     def _differing(self, label: Mapping[str, str], file: archive.FitFile) -> list[str]:
         """Names of parameters or data that differ between this fit and a label."""
-        names = archive.differing(label, self._label)
+        names = sorted(label.keys() | self._label.keys())
+        names = [name for name in names if label.get(name) != self._label.get(name)]
         return [name for name in names if not (file.is_loaded and name == "start")]
 
     def _refuse_other(self, file: archive.FitFile) -> None:
@@ -173,7 +162,7 @@ class FitRecord:
         for file in self._files:
             self._refuse_other(file)
             content = content_of(self._fitted, vars(self._fitted), None, file.every)
-            file.write_last(kind_label(self._fitted), content)
+            file.write(kind_label(self._fitted), content)
             file.is_loaded = False
 
 

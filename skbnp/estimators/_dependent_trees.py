@@ -1,9 +1,8 @@
 """Estimator of dependent trees over epochs, by variational inference."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,8 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.word_topics import SeenWords
-from skbnp.estimators._base import NUMBER, files_of
+from skbnp.estimators import _base
+from skbnp.estimators._base import files_of
 from skbnp.estimators._epoch_trees import EpochTreeMixin, check_state
 from skbnp.estimators._saved import check_seen_words, check_type
 from skbnp.estimators._variational import BoundMixin, VariationalEstimator
@@ -20,35 +20,18 @@ from skbnp.inference.posterior import Lineage, per_token
 from skbnp.inference.protocols import NO_MOVES, BatchSchedule, Part, even_limits
 from skbnp.inference.shards import LocalShards, Shards
 from skbnp.inference.trials import adopt
+from skbnp.models.dependent_trees import epoch as trees
+from skbnp.models.dependent_trees import memory, updates
 from skbnp.models.dependent_trees.assignments import Assigned, assign_rows
-from skbnp.models.dependent_trees.epoch import (
-    ClosedEpoch,
-    EpochModel,
-    EpochMoves,
-    EpochPosterior,
-    close_epoch,
-)
+from skbnp.models.dependent_trees.epoch import EpochMoves
 from skbnp.models.dependent_trees.local import NodeTable, update_local
-from skbnp.models.dependent_trees.memory import (
-    EpochCache,
-    EpochLearner,
-    RowLocalStep,
-    ShardCorpus,
-)
 from skbnp.models.dependent_trees.moves import merged
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.structure import EpochEdits
-from skbnp.models.dependent_trees.updates import (
-    n_clusters_for,
-    spherical_kmeans,
-    start_tree,
-    update_means,
-)
 from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.arrays import one_blas_thread
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval
+from skbnp.utils.typing import MatrixLike, RandomStateLike
 from skbnp.utils.warnings import warn_caller
 
 #: Change of the bound of all rows of an epoch that decides nothing: a birth gains 7. A
@@ -81,7 +64,29 @@ class _Rows:
         return digest_of([rows_digest(self.X), rows_digest(self.seen.words), *labels])
 
 
-class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters:
+    """Parameters of DependentTrees."""
+
+    max_components: int | None = field(default=None, kw_only=False)
+    child_concentration: float = 0.5
+    stop_concentration: float = 0.5
+    vmf_concentration: float | str = "auto"
+    prior_concentration: float | str = "auto"
+    parent_weight: float = 1.0
+    past_weight: float | str = "auto"
+    window: int = 1
+    structure_moves: bool | EpochMoves = True
+    sparse_output: bool = False
+    batch_size: int | None = None
+    max_iter: int = 100
+    tol: float = 4e-3
+    n_jobs: int | None = None
+    random_state: RandomStateLike = None
+    verbose: int = 0
+
+
+class DependentTrees(_Parameters, EpochTreeMixin, BoundMixin, VariationalEstimator):
     """Dependent nonparametric trees: topics that branch, drift, begin and end.
 
     Rows are directions, such as documents whose counts are put on the unit sphere. In
@@ -230,58 +235,15 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
     {0: 300, 1: 300}
     """
 
-    _parameter_constraints: dict = {
-        "max_components": [NUMBER, None],
-        **EpochTreeMixin._epoch_constraints,
-        "structure_moves": ["boolean", EpochMoves],
-        "batch_size": [NUMBER, None],
-        "max_iter": [NUMBER],
-        "tol": [Interval(Real, 0, np.inf, closed="left")],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints: dict = _base.constraints_of(
+        _Parameters,
+        structure_moves=["boolean", EpochMoves],
+        batch_size=[_base.NUMBER, None],
+    )
     #: How `fit` learns; there is no other way.
     learning_method = "batch"
     warm_start = False
     total_samples = None
-
-    def __init__(
-        self,
-        max_components=None,
-        *,
-        child_concentration=0.5,
-        stop_concentration=0.5,
-        vmf_concentration: float | str = "auto",
-        prior_concentration: float | str = "auto",
-        parent_weight=1.0,
-        past_weight: float | str = "auto",
-        window=1,
-        structure_moves: bool | EpochMoves = True,
-        sparse_output=False,
-        batch_size=None,
-        max_iter=100,
-        tol=4e-3,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
-        self.max_components = max_components
-        self.child_concentration = child_concentration
-        self.stop_concentration = stop_concentration
-        self.vmf_concentration = vmf_concentration
-        self.prior_concentration = prior_concentration
-        self.parent_weight = parent_weight
-        self.past_weight = past_weight
-        self.window = window
-        self.structure_moves = structure_moves
-        self.sparse_output = sparse_output
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     # -- learning ---------------------------------------------------------------------
 
@@ -294,20 +256,20 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
         seen = self._seen_with(np.unique(rows.indices), reset=reset)
         return _Rows(seen.compact(rows), groups, seen)
 
-    def _make_model(self) -> EpochModel:
-        return EpochModel(
+    def _make_model(self) -> trees.EpochModel:
+        return trees.EpochModel(
             self._given_priors(),
             self.vmf_concentration == "auto",
             self.prior_concentration == "auto",
             self.past_weight == "auto",
         )
 
-    def _start(self, model, rows, seed_entropy, n_rows) -> EpochPosterior:
+    def _start(self, model, rows, seed_entropy, n_rows) -> trees.EpochPosterior:
         """Return a posterior of clusters of the first epoch below a root."""
         label, X = next(iter(rows))
         state, stats = self._first_tree(model, X, seed_entropy)
         ids = state.tree.ids
-        return EpochPosterior(
+        return trees.EpochPosterior(
             model,
             state,
             stats,
@@ -324,13 +286,13 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
         """Return clusters below a root, after rows have chosen nodes one by one."""
         rng, limit = stream(seed_entropy, Purpose.START), self._component_limit()
         rows = self._rows_at_hand(X, rng)
-        labels = spherical_kmeans(rows, self._n_clusters(X.shape[0]), rng)
+        labels = updates.spherical_kmeans(rows, self._n_clusters(X.shape[0]), rng)
         n_unseen = self.n_features_in_ - rows.shape[1]
-        state, stats = start_tree(rows, labels, model.priors, n_unseen=n_unseen)
+        state, stats = updates.start_tree(rows, labels, model.priors, n_unseen=n_unseen)
         if limit == 1 and len(state.tree) == 2:
             state, stats = merged(state, stats, model.priors, 1, 0)
         if not (model.learns_concentration and model.learns_prior_concentration):
-            state = update_means(self._given(state), stats, model.priors)
+            state = updates.update_means(self._given(state), stats, model.priors)
         none = EpochStats.zero(len(state.tree), state.width)
         result = assign_rows(model, state, none, rows, self._moves(), limit, rng)
         return result.state, result.stats
@@ -340,7 +302,9 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
         return X
 
     def _n_clusters(self, n_rows: int) -> int:
-        return int(min(n_clusters_for(n_rows), max(self._component_limit() - 1, 1)))
+        return int(
+            min(updates.n_clusters_for(n_rows), max(self._component_limit() - 1, 1))
+        )
 
     def _moves(self) -> EpochMoves | None:
         """Return the moves of the tree, or None."""
@@ -349,7 +313,7 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
             return moves
         return EpochMoves() if moves else None
 
-    def _resumed(self, model, *, in_fit: bool) -> EpochPosterior:
+    def _resumed(self, model, *, in_fit: bool) -> trees.EpochPosterior:
         posterior = self._posterior
         if model.learns_past_weight:
             known = posterior.model.priors.past_weight
@@ -368,18 +332,18 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
         if others is None:
             others = EpochStats.zero(len(posterior.ids), posterior.state.width)
         schedule = self._rounds(shards)
-        return EpochLearner(
+        return memory.EpochLearner(
             posterior,
             corpus,
             schedule,
             self._local_step(posterior, shards),
-            EpochCache(shards, others, run),
+            memory.EpochCache(shards, others, run),
             NO_MOVES if moves is None else EpochEdits(moves),
         )
 
-    def _local_step(self, posterior, shards) -> RowLocalStep:
+    def _local_step(self, posterior, shards) -> memory.RowLocalStep:
         """Return the local step of rows in the columns of the state."""
-        return RowLocalStep(shards)
+        return memory.RowLocalStep(shards)
 
     def _shards(self, X, executor) -> Shards:
         """Cut the rows of an epoch into shards, each followed by an update."""
@@ -438,7 +402,7 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
     def _around(self, posterior, rows, executor) -> tuple[Any, ...]:
         """Return the rows of an epoch in shards, and threads."""
         shards = self._shards(rows, executor)
-        return ShardCorpus(shards), shards, executor.map
+        return memory.ShardCorpus(shards), shards, executor.map
 
     def _restored(self, rows, executor, account, before) -> Any:
         before._posterior.extend_columns(rows.seen)
@@ -447,14 +411,14 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
 
     def _open_epoch(
         self, posterior, label, X, executor
-    ) -> tuple[EpochLearner, tuple[Any, ...]] | None:
+    ) -> tuple[memory.EpochLearner, tuple[Any, ...]] | None:
         """Close the epoch before, if it is another; None if there are no rows.
 
         Return the learner of the epoch, and what it has of rows and threads.
         """
         around, is_late = self._around(posterior, X, executor), label != posterior.label
         if is_late:
-            close_epoch(posterior, label)
+            trees.close_epoch(posterior, label)
         if X.shape[0] == 0:
             return None
         goes_on, result = posterior.n_open > 0, None
@@ -521,7 +485,7 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
     # -- loading ----------------------------------------------------------------------
 
     _saved_parts = {
-        "model": EpochModel,
+        "model": trees.EpochModel,
         "state": EpochState,
         "global_stats": EpochStats,
     }
@@ -537,8 +501,8 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 
-    def _known_epochs(self) -> list[ClosedEpoch]:
-        return self._posterior.epochs
+    def _known_epochs(self) -> list[trees.ClosedEpoch]:
+        return self._fitted_posterior.epochs
 
     def _seen_columns(self) -> SeenWords:
         return self._posterior.seen

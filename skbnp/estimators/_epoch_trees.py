@@ -3,8 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from numbers import Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 
 from skbnp.components.word_topics import SeenWords
-from skbnp.estimators._base import NUMBER, PRIOR
 from skbnp.estimators._cautions import warn_of_narrow_nodes
 from skbnp.estimators._saved import check_number, check_places, check_sizes
 from skbnp.inference.executor import Executor
@@ -21,24 +19,10 @@ from skbnp.models.dependent_trees.local import Memo, NodeTable, log_gain, update
 from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView
+from skbnp.utils import labels as row_labels
+from skbnp.utils import validation as valid
 from skbnp.utils.arrays import at_columns, one_blas_thread
-from skbnp.utils.labels import (
-    Label,
-    check_after,
-    check_labels,
-    warn_if_few_rows,
-    warn_if_y_is_labels,
-)
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import (
-    Interval,
-    StrOptions,
-    check_copies,
-    check_directions,
-    check_is_fitted,
-    check_sample_weight,
-    fit_context,
-)
 from skbnp.utils.warnings import warn_caller
 
 #: Share of the length of a direction below which entries are not shown.
@@ -125,34 +109,10 @@ class EpochTreeMixin(TransformerMixin, ABC):
     past_weight_: float
     n_active_components_: int
 
-    _epoch_constraints: dict = {
-        "child_concentration": [PRIOR],
-        "stop_concentration": [PRIOR],
-        "vmf_concentration": [
-            Interval(Real, 1e-3, 1e9, closed="both"),
-            StrOptions({"auto"}),
-        ],
-        "prior_concentration": [
-            Interval(Real, 1e-3, 1e9, closed="both"),
-            StrOptions({"auto"}),
-        ],
-        "parent_weight": [Interval(Real, 0, 1e6, closed="both")],
-        "past_weight": [Interval(Real, 0, 1e6, closed="both"), StrOptions({"auto"})],
-        "window": [NUMBER],
-        "sparse_output": ["boolean"],
-    }
-
-    if TYPE_CHECKING:  # of the classes that learn, which come later
-
-        def _fit(
-            self, X: MatrixLike, y: object, further: Any = None, **given: Any
-        ) -> Any: ...
-
-        def _partial_fit(
-            self, X: MatrixLike, y: object, further: Any = None, **given: Any
-        ) -> Any: ...
-
-        def _forget(self, *names: str) -> None: ...
+    # Of the classes that learn, which come later
+    _fit: Callable[..., Any]
+    _partial_fit: Callable[..., Any]
+    _forget: Callable[..., None]
 
     def __sklearn_tags__(self):
         """Return tags of scikit-learn: sparse rows of any sign."""
@@ -161,7 +121,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @valid.fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: MatrixLike,
@@ -210,13 +170,13 @@ class EpochTreeMixin(TransformerMixin, ABC):
             If `vmf_concentration` is learned from rows of which many are copies of
             others, or that share nearly all of their few features with their node.
         """
-        warn_if_y_is_labels(y, epochs)
+        row_labels.warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
             self._fit(X, y, epochs=epochs, sample_weight=sample_weight)
             self._warn_of_narrow_nodes(X)
             return self
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @valid.fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self,
         X: MatrixLike,
@@ -256,7 +216,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
             If `X` has infinite or missing values, no rows or another number of columns
             than before, or a label is older than the open epoch.
         """
-        warn_if_y_is_labels(y, epochs)
+        row_labels.warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
             self._partial_fit(X, y, epochs=epochs, sample_weight=sample_weight)
             self._warn_of_narrow_nodes(X)
@@ -346,21 +306,21 @@ class EpochTreeMixin(TransformerMixin, ABC):
         return log_gain(epoch.state, self._tree_priors(), rows, run=run)
 
     @property
-    def _labels(self) -> list[Label]:
+    def _labels(self) -> list[row_labels.Label]:
         """Labels of all epochs, in order."""
         return [epoch.label for epoch in self._known_epochs()]
 
     def _read_epochs(
         self, X, epochs, sample_weight, *, reset: bool, method: str
-    ) -> tuple[sp.csr_array, list[tuple[Label, np.ndarray]]]:
+    ) -> tuple[sp.csr_array, list[tuple[row_labels.Label, np.ndarray]]]:
         """Return rows on the unit sphere, and non-zero rows by epoch."""
         forget = reset and not hasattr(self, "n_features_in_")
-        rows, _ = check_directions(self, X, reset=reset, method=method)
+        rows, _ = valid.check_directions(self, X, reset=reset, method=method)
         try:
             is_first = reset or method == "fit"
             groups = self._rows_of_epochs(rows, epochs, is_first=is_first)
             if sample_weight is not None:
-                copies = check_copies(sample_weight, rows)
+                copies = valid.check_copies(sample_weight, rows)
                 rows = rows[copies]
                 groups = [(label, np.isin(copies, one)) for label, one in groups]
                 groups = [(label, np.flatnonzero(is_in)) for label, is_in in groups]
@@ -394,7 +354,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
 
     def _rows_of_epochs(
         self, rows: sp.csr_array, epochs: Any, *, is_first: bool
-    ) -> list[tuple[Label, np.ndarray]]:
+    ) -> list[tuple[row_labels.Label, np.ndarray]]:
         """Numbers of the non-zero rows by epoch, in order.
 
         Except in the first call, no label may be before the open epoch, which is that
@@ -404,18 +364,17 @@ class EpochTreeMixin(TransformerMixin, ABC):
         used = np.diff(rows.indptr) > 0
         if epochs is None:
             return [(known[-1] if known else 0, np.flatnonzero(used))]
-        labels = check_labels(epochs, rows.shape[0])
-        check_after(labels.distinct, labels.order, known)
+        labels = row_labels.check_labels(epochs, rows.shape[0])
+        row_labels.check_after(labels.distinct, labels.order, known)
         numbers = [of[used[of]] for of in labels.rows()]
-        warn_if_few_rows(list(map(len, numbers)), labels.distinct)
+        row_labels.warn_if_few_rows(list(map(len, numbers)), labels.distinct)
         return list(zip(labels.distinct, numbers, strict=True))
 
     @property
     def components_(self) -> np.ndarray:
         """Mean directions of the nodes in the newest epoch."""
-        check_is_fitted(self)
-        seen = self._seen_columns()
         directions = directions_of(self._known_epochs()[-1].state)
+        seen = self._seen_columns()
         if seen.is_whole:
             return directions
         result = np.zeros((len(directions), seen.n_vocabulary))
@@ -430,22 +389,20 @@ class EpochTreeMixin(TransformerMixin, ABC):
     @property
     def n_samples_seen_(self) -> int:
         """Rows of all epochs that have a direction."""
-        check_is_fitted(self)
         return sum(int(epoch.n_rows) for epoch in self._known_epochs())
 
     @property
     def topic_weights_(self) -> np.ndarray:
         """Expected shares of the rows of the newest epoch at the nodes themselves."""
-        check_is_fitted(self)
         masses = self._known_epochs()[-1].state.masses
         return masses / max(float(masses.sum()), 1e-300)
 
     @property
     def epochs_(self) -> dict[Any, EpochRecord]:
         """What was learned of each epoch, in order."""
-        check_is_fitted(self)
-        result, seen = {}, self._seen_columns()
-        for epoch in self._known_epochs():
+        result, known = {}, self._known_epochs()
+        seen = self._seen_columns()
+        for epoch in known:
             directions = directions_of(epoch.state)
             directions[np.abs(directions) < SHOWN] = 0.0
             tree = epoch.state.tree
@@ -609,7 +566,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         if sample_weight is None:
             weights = used.astype(np.float64)
         else:
-            weights = check_sample_weight(
+            weights = valid.check_sample_weight(
                 sample_weight, rows, dtype=np.float64, ensure_non_negative=True
             )
             weights = np.where(used, weights, 0.0)
@@ -629,8 +586,8 @@ class EpochTreeMixin(TransformerMixin, ABC):
 
     def _rows(self, X, method: str) -> tuple[sp.csr_array, np.dtype]:
         """Normalise rows, in the columns of the newest epoch."""
-        check_is_fitted(self)
-        rows, dtype = check_directions(self, X, reset=False, method=method)
+        valid.check_is_fitted(self)
+        rows, dtype = valid.check_directions(self, X, reset=False, method=method)
         return self._seen_columns().compact(rows), dtype
 
     def _visited(

@@ -1,7 +1,7 @@
 """Estimator of dependent trees over epochs, by Gibbs sampling."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Annotated, Any
 
@@ -10,25 +10,11 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 
 from skbnp.components.word_topics import SeenWords
-from skbnp.estimators._base import NUMBER
+from skbnp.estimators import _base, _saved
 from skbnp.estimators._epoch_trees import EpochTreeMixin, check_state
 from skbnp.estimators._samplers import Sampler
-from skbnp.estimators._saved import (
-    check_number,
-    check_places,
-    check_seen_words,
-    check_sizes,
-    damaged,
-)
 from skbnp.inference.executor import Executor
-from skbnp.models.dependent_slices.chain import (
-    COLUMNS,
-    EpochRows,
-    SliceChain,
-    TreeChainState,
-    TreeSettings,
-    TreeStart,
-)
+from skbnp.models.dependent_slices import chain as slices
 from skbnp.models.dependent_slices.model import Rows, TreeSample
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import NodeTable, log_gain, update_local
@@ -42,13 +28,14 @@ from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import NotEmpty
+from skbnp.utils.typing import RandomStateLike
 
 
 @dataclass(frozen=True, slots=True)
 class _EpochCorpus:
     """Non-zero rows, epoch by epoch; the first epoch has some, if any has."""
 
-    epochs: list[EpochRows]
+    epochs: list[slices.EpochRows]
     seen: SeenWords  # columns of the rows here
 
     def __len__(self) -> int:
@@ -66,7 +53,32 @@ class _EpochCorpus:
         return digest_of([*epochs, *seen])
 
 
-class GibbsDependentTrees(EpochTreeMixin, Sampler):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters:
+    """Parameters of GibbsDependentTrees."""
+
+    n_components: int | None = field(default=None, kw_only=False)
+    child_concentration: float = 0.5
+    stop_concentration: float = 0.5
+    vmf_concentration: float | str = "auto"
+    prior_concentration: float | str = "auto"
+    parent_weight: float = 1.0
+    past_weight: float | str = "auto"
+    window: int = 1
+    split_merge: bool = True
+    n_split_merge: int = 5
+    sparse_output: bool = False
+    max_iter: int = 200
+    burn_in: int | None = None
+    thin: int = 10
+    n_chains: int = 1
+    n_jobs: int | None = None
+    random_state: RandomStateLike = None
+    verbose: int = 0
+    warm_start: bool = False
+
+
+class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
     """Dependent nonparametric trees, by Markov chain Monte Carlo.
 
     The model of `DependentTrees`: in each epoch rows on the unit sphere stand at the
@@ -220,64 +232,17 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
 
     samples_: Annotated[list[TreeSample], NotEmpty]
     _kept: list[TreeSample]
-    _chains: tuple[TreeChainState, ...] | None
-    _last: tuple[TreeChainState, ...]  # of the chains
+    _chains: tuple[slices.TreeChainState, ...] | None
+    _last: tuple[slices.TreeChainState, ...]  # of the chains
     _seen: SeenWords  # columns that rows had so far
 
-    _parameter_constraints: dict = {
-        **Sampler._parameter_constraints,
-        "n_components": [NUMBER, None],
-        **EpochTreeMixin._epoch_constraints,
-        "split_merge": ["boolean"],
-        "n_split_merge": [NUMBER],
-    }
-
-    def __init__(
-        self,
-        n_components=None,
-        *,
-        child_concentration=0.5,
-        stop_concentration=0.5,
-        vmf_concentration: float | str = "auto",
-        prior_concentration: float | str = "auto",
-        parent_weight=1.0,
-        past_weight: float | str = "auto",
-        window=1,
-        split_merge=True,
-        n_split_merge=5,
-        sparse_output=False,
-        max_iter=200,
-        burn_in=None,
-        thin=10,
-        n_chains=1,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        warm_start=False,
-    ):
-        self.n_components = n_components
-        self.child_concentration = child_concentration
-        self.stop_concentration = stop_concentration
-        self.vmf_concentration = vmf_concentration
-        self.prior_concentration = prior_concentration
-        self.parent_weight = parent_weight
-        self.past_weight = past_weight
-        self.window = window
-        self.split_merge = split_merge
-        self.n_split_merge = n_split_merge
-        self.sparse_output = sparse_output
-        self.max_iter = max_iter
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_chains = n_chains
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
+    _parameter_constraints: dict = _base.constraints_of(
+        _Parameters, n_components=[_base.NUMBER, None]
+    )
 
     # -- learning ---------------------------------------------------------------------
 
-    _columns = COLUMNS
+    _columns = slices.COLUMNS
 
     def _read(
         self, X, *, reset: bool, method: str, epochs=None, sample_weight=None
@@ -290,16 +255,15 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             # Drawing in the space of few other columns saves nothing.
             seen = SeenWords.all(rows.shape[1])
         rows = seen.compact(rows)
-        parts = [EpochRows(label, Rows.of(rows[numbers])) for label, numbers in groups]
+        parts = [
+            slices.EpochRows(label, Rows.of(rows[numbers])) for label, numbers in groups
+        ]
         while len(parts) > 1 and len(parts[0].rows) == 0:
             parts.pop(0)
         return _EpochCorpus(parts, seen)
 
     def _describe(self, rows) -> str:
         return f"nodes of {super()._describe(rows)}"
-
-    def _check_consistency(self, goes_on: bool) -> None:
-        """Check nothing: no parameter depends on another."""
 
     def _n_sweeps(self, data, *, goes_on: bool) -> int:
         return self.max_iter * (1 if goes_on else len(data.epochs))
@@ -314,9 +278,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         if start is None:  # the first chunk
             (start,) = islice(self._starts(data, seed_entropy, False), 1)
         elif before is not None and epochs[0].label != before.label:
-            nobody = EpochRows(before.label, epochs[0].rows.none())
+            nobody = slices.EpochRows(before.label, epochs[0].rows.none())
             epochs = [nobody, *epochs]
-        settings = TreeSettings(
+        settings = slices.TreeSettings(
             self._tree_priors(),
             self.vmf_concentration == "auto",
             self.prior_concentration == "auto",
@@ -325,11 +289,11 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             self.n_split_merge if self.split_merge else 0,
             self.max_iter,
         )
-        return SliceChain(
+        return slices.SliceChain(
             epochs, settings, seed_entropy, start, number=number, seen=data.seen
         )
 
-    def _start(self, goes_on: bool) -> TreeChainState | None:
+    def _start(self, goes_on: bool) -> slices.TreeChainState | None:
         """Return the state of the newest epoch without rows; None for none."""
         if not goes_on:
             return None
@@ -339,14 +303,14 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
 
     def _starts(
         self, data: _EpochCorpus, seed_entropy: int, goes_on: bool
-    ) -> Iterator[TreeStart]:
+    ) -> Iterator[slices.TreeStart]:
         """Yield starts of chains: clusters below a root, or nodes of the last fit."""
         rows = data.epochs[0].rows
         if goes_on:
             state = self._best().epoch.state.with_columns(rows.X.shape[1])
             state = self._given(state)
             memo, _ = update_local(NodeTable.of(state, self._tree_priors()), rows.X)
-            start = TreeStart(
+            start = slices.TreeStart(
                 state=replace(state, history=np.zeros(len(state.tree))),
                 place=state.tree.positions(np.maximum(memo.nodes[:, 0], 0)).astype(
                     np.int32
@@ -368,7 +332,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
                 unseen = data.seen.n_unseen
                 state, _ = start_tree(rows.X, labels, priors, run, unseen)
             place = state.tree.positions(labels + 1).astype(np.int32)
-            yield TreeStart(state=self._given(state), place=place)
+            yield slices.TreeStart(state=self._given(state), place=place)
 
     def _n_clusters(self, n_rows: int) -> int:
         return min(self.n_components or n_clusters_for(n_rows), n_rows)
@@ -395,35 +359,35 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     # -- loading ----------------------------------------------------------------------
 
     def _check_saved(self) -> None:
-        check_seen_words(self._seen, self.n_features_in_)
+        _saved.check_seen_words(self._seen, self.n_features_in_)
         super()._check_saved()
 
     def _check_sample(self, sample: TreeSample, sizes: dict[str, int]) -> None:
         check_state(sample.epoch.state, self.n_features_in_, len(self._seen))
 
-    def _saved_chains(self) -> tuple[TreeChainState, ...]:
+    def _saved_chains(self) -> tuple[slices.TreeChainState, ...]:
         return (*super()._saved_chains(), *self._last)
 
-    def _check_chain(self, state: TreeChainState) -> None:
+    def _check_chain(self, state: slices.TreeChainState) -> None:
         for epoch in state.closed:
             check_state(epoch.state, self.n_features_in_, len(self._seen))
         n, directions = len(state.tree), state.directions
         unseen, n_axes = self._seen.n_unseen, directions.n_axes
-        check_number("n_unseen", directions.n_unseen, least=unseen, most=unseen)
-        check_number("n_axes", n_axes, least=0, most=unseen)
-        check_number("n_used", directions.n_used, least=0, most=n_axes)
+        _saved.check_number("n_unseen", directions.n_unseen, least=unseen, most=unseen)
+        _saved.check_number("n_axes", n_axes, least=0, most=unseen)
+        _saved.check_number("n_used", directions.n_used, least=0, most=n_axes)
         width = len(self._seen) + n_axes
         sizes = {"n_nodes": n, "n_seen": len(self._seen), "width": width}
-        check_sizes(state, sizes)
-        check_places("directions", directions.row, n, least=0)
-        check_places("past", state.past, sizes["n_before"], least=-1)
-        check_places("place", state.place, n, least=0)
+        _saved.check_sizes(state, sizes)
+        _saved.check_places("directions", directions.row, n, least=0)
+        _saved.check_places("past", state.past, sizes["n_before"], least=-1)
+        _saved.check_places("place", state.place, n, least=0)
         masses = state.gone + np.bincount(state.place, minlength=n)
         # `power` of SciPy would sort the entries, and sums round in their order.
         squares = np.square(state.sums.data)
         norms = np.sqrt(np.bincount(rows_of(state.sums.indptr), squares, n))
         if (norms > masses + 1e-6 * masses.max()).any():
-            raise damaged("sums", "is longer than its rows together")
+            raise _saved.damaged("sums", "is longer than its rows together")
 
     # -- evaluation: reads samples, writes nothing, draws nothing ----------------------
 

@@ -1,7 +1,7 @@
 """Estimator of the HDP by Gibbs sampling of the Chinese restaurant franchise."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from typing import Annotated, Any, Self
@@ -11,16 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from skbnp.components.known_topics import TopicPriors
-from skbnp.estimators import _base
-from skbnp.estimators._known_topics import (
-    TopicPriorLike,
-    base_prior,
-    given_names,
-    given_topics,
-    new_boosts,
-    resolve,
-    warn_of_heavy_priors,
-)
+from skbnp.estimators import _base, _known_topics
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler, best_of
 from skbnp.estimators._saved import check_known_topics, check_number, damaged
 from skbnp.inference.chains import end_entries
@@ -28,29 +19,15 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage, renamed
 from skbnp.models.hdp.fold_in import FixedTopics, MixturePredictor
 from skbnp.models.hdp_franchise import chain
+from skbnp.models.hdp_franchise import model as franchise
 from skbnp.models.hdp_franchise.chain import Priors, draw_topics
-from skbnp.models.hdp_franchise.model import (
-    DISCOUNTS,
-    NONE,
-    Concentrations,
-    FranchiseSample,
-    TableAssignments,
-)
 from skbnp.rows.batch import Tokens
+from skbnp.utils import validation as valid
 from skbnp.utils.arrays import names_by_weight, rows_by_id
 from skbnp.utils.labels import MISSING, Factors, Label
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import MOST, NotEmpty, Unlimited
-from skbnp.utils.typing import Ints, MatrixLike
-from skbnp.utils.validation import (
-    HasMethods,
-    Interval,
-    Options,
-    StrOptions,
-    check_gamma_prior,
-    check_is_fitted,
-    fit_context,
-)
+from skbnp.utils.typing import Ints, MatrixLike, RandomStateLike
 
 #: Sweeps from topics at random before documents may repeat words, at most: topics form
 #: from all tokens first.
@@ -62,7 +39,37 @@ PLAIN_SWEEPS = 15
 FIXED_TOKENS, ALL_FIXED_TOKENS = 1e8, 1e9
 
 
-class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsMixin):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters:
+    """Parameters of GibbsHDP."""
+
+    n_components: int | None = field(default=100, kw_only=False)
+    corpus_concentration: float = 1.0
+    doc_concentration: float = 1.0
+    topic_word_prior: _known_topics.TopicPriorLike = 0.05
+    burstiness: bool | str = "auto"
+    learn_priors: bool | str = "concentrations"
+    corpus_concentration_prior: Sequence[float] = (1.0, 1.0)
+    doc_concentration_prior: Sequence[float] = (1.0, 1.0)
+    split_merge: bool = True
+    n_split_merge: int = 5
+    split_merge_sweeps: int | None = None
+    split_merge_scans: int = 0
+    max_iter: int = 500
+    burn_in: int | None = None
+    thin: int = 25
+    n_chains: int = 1
+    init: Any = None
+    sparse_output: bool = False
+    n_jobs: int | None = None
+    random_state: RandomStateLike = None
+    verbose: int = 0
+    warm_start: bool = False
+
+
+class GibbsHDP(
+    _Parameters, _base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsMixin
+):
     """Hierarchical Dirichlet process topic model, by Markov chain Monte Carlo.
 
     Draws from the posterior, the number of topics included, instead of approximating
@@ -231,8 +238,8 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     True
     """
 
-    samples_: Annotated[list[FranchiseSample], NotEmpty]
-    _kept: list[FranchiseSample]
+    samples_: Annotated[list[franchise.FranchiseSample], NotEmpty]
+    _kept: list[franchise.FranchiseSample]
     _chains: tuple[chain.FranchiseState, ...] | None
     _known: TopicPriors | None = None  # topics that are known before a fit
     #: The factor of groups of documents, and its labels, if there were any.
@@ -245,72 +252,17 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     word_discount_: float
     word_concentration_: Unlimited
 
-    _parameter_constraints: dict = {
-        **TopicSampler._parameter_constraints,
-        **_base.CONSTRAINTS,
-        "n_components": [Interval(Integral, 1, 10**6, closed="both"), None],
-        "burstiness": [StrOptions({"auto"}), Options(bool, {False})],
-        "split_merge": ["boolean"],
-        "n_split_merge": [_base.NUMBER],
-        "split_merge_sweeps": [Interval(Integral, 0, None, closed="left"), None],
-        "split_merge_scans": [Interval(Integral, 0, None, closed="left")],
-        "init": [HasMethods(["transform", "score"]), None],
-    }
-
-    def __init__(
-        self,
-        n_components: int | None = 100,
-        *,
-        corpus_concentration=1.0,
-        doc_concentration=1.0,
-        topic_word_prior: TopicPriorLike = 0.05,
-        burstiness: bool | str = "auto",
-        learn_priors: bool | str = "concentrations",
-        corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
-        doc_concentration_prior: Sequence[float] = (1.0, 1.0),
-        split_merge=True,
-        n_split_merge=5,
-        split_merge_sweeps=None,
-        split_merge_scans=0,
-        max_iter=500,
-        burn_in=None,
-        thin=25,
-        n_chains=1,
-        init=None,
-        sparse_output=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        warm_start=False,
-    ):
-        self.n_components = n_components
-        self.corpus_concentration = corpus_concentration
-        self.doc_concentration = doc_concentration
-        self.topic_word_prior = topic_word_prior
-        self.burstiness = burstiness
-        self.learn_priors = learn_priors
-        self.corpus_concentration_prior = corpus_concentration_prior
-        self.doc_concentration_prior = doc_concentration_prior
-        self.split_merge = split_merge
-        self.n_split_merge = n_split_merge
-        self.split_merge_sweeps = split_merge_sweeps
-        self.split_merge_scans = split_merge_scans
-        self.max_iter = max_iter
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_chains = n_chains
-        self.init = init
-        self.sparse_output = sparse_output
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
+    _parameter_constraints: dict = _base.constraints_of(
+        _Parameters,
+        n_components=[valid.Interval(Integral, 1, 10**6, closed="both"), None],
+        init=[valid.HasMethods(["transform", "score"]), None],
+    )
 
     # -- learning ---------------------------------------------------------------------
 
     _columns = chain.COLUMNS
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @valid.fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: MatrixLike,
@@ -407,16 +359,17 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     def _check_consistency(self, goes_on: bool) -> None:
         self._priors()
 
-    def _check_init(self, n_features: int) -> None:
+    def _check_init(self, X, n_features: int) -> None:
         if self.init is not None:
-            given_topics(self.init, n_features)
+            _known_topics.check_names(self.init, X)
+            _known_topics.given_topics(self.init, n_features)
 
     def _priors(self) -> Priors:
         return Priors(
             learn_concentrations=self.learn_priors is not False,
             learn_topic_prior=self.learn_priors is True,
-            corpus=check_gamma_prior(self, "corpus_concentration_prior"),
-            doc=check_gamma_prior(self, "doc_concentration_prior"),
+            corpus=valid.check_gamma_prior(self, "corpus_concentration_prior"),
+            doc=valid.check_gamma_prior(self, "doc_concentration_prior"),
         )
 
     def _make_chain(
@@ -438,7 +391,9 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
             counts = self._whole(known, data.counts.shape[1])
             if is_prior:
                 prior = start.concentrations
-                before = FranchiseSample.of_prior(counts, known.columns, prior)
+                before = franchise.FranchiseSample.of_prior(
+                    counts, known.columns, prior
+                )
             values = counts[:, known.words].T.toarray().astype(np.float64)
             known = replace(known, values=values, is_whole=False)
         repeats_from = min(PLAIN_SWEEPS, (burn_in or 0) // 2) if may_repeat else None
@@ -461,18 +416,16 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
             group_limits=data.group_limits,
         )
 
-    def _check_vocabulary(self, n_features: int, names, *, in_fit: bool) -> None:
-        super()._check_vocabulary(n_features, names, in_fit=in_fit)
-        may_come = not in_fit and names is not None
-        known = resolve(
-            self.topic_word_prior,
-            n_features,
-            names,
-            self.n_components,
-            may_come=may_come,
-        )
-        if known is not None and known.is_whole:
-            self._whole(known.known(np.zeros(n_features)), n_features)
+    def _accept(self, counts, X, *, reset, method):
+        counts = super()._accept(counts, X, reset=reset, method=method)
+        if reset:
+            names, n = valid.feature_names_of(X), counts.shape[1]
+            prior, most = self.topic_word_prior, self.n_components
+            may_come = method != "fit" and names is not None
+            known = _known_topics.resolve(prior, n, names, most, may_come=may_come)
+            if known is not None and known.is_whole:
+                self._whole(known.known(np.zeros(n)), n)
+        return counts
 
     def _note_known(self, data: TokenCorpus) -> TopicPriors | None:
         """Record the known topics before anything is learned; columns are ids.
@@ -482,7 +435,9 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
         if not self.__sklearn_is_fitted__():
             names = getattr(self, "feature_names_in_", None)
             n_words = data.counts.shape[1]
-            known = resolve(self.topic_word_prior, n_words, names, None, may_come=True)
+            known = _known_topics.resolve(
+                self.topic_word_prior, n_words, names, None, may_come=True
+            )
             self._forget("_known")
             if known is not None:
                 counts = np.asarray(data.counts.sum(axis=0)).ravel()
@@ -517,7 +472,7 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
         words = np.asarray(data.counts.sum(axis=0)).ravel()
         known = known.widened(n_before, data.counts.shape[1])
         given = self.topic_word_prior, known.columns
-        boosts = new_boosts(*given, vocabulary.names, n_before, words)
+        boosts = _known_topics.new_boosts(*given, vocabulary.names, n_before, words)
         if boosts is not None:
             known = known.boosted(*boosts)
             more = self._whole(known, data.counts.shape[1])
@@ -534,20 +489,20 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
 
     def _start(self, goes_on: bool) -> chain.FranchiseStart:
         """Return a start without tables: tokens are seated one by one."""
-        words = NONE
+        words = franchise.NONE
         if not goes_on:
             return chain.FranchiseStart(
-                concentrations=Concentrations(
+                concentrations=franchise.Concentrations(
                     float(self.corpus_concentration),
                     float(self.doc_concentration),
-                    base_prior(self.topic_word_prior),
+                    _known_topics.base_prior(self.topic_word_prior),
                 )
             )
         best = self._best()
         if best.has_repeats and self.burstiness == "auto":
             words = best.word_discount, best.word_concentration
         return chain.FranchiseStart(
-            concentrations=Concentrations(
+            concentrations=franchise.Concentrations(
                 best.corpus_concentration,
                 best.doc_concentration,
                 best.topic_word_prior,
@@ -562,13 +517,13 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     def _starts(
         self, data: TokenCorpus, seed_entropy: int, goes_on: bool
     ) -> Iterator[chain.FranchiseStart]:
-        topics: FixedTopics | FranchiseSample | None = None
+        topics: FixedTopics | franchise.FranchiseSample | None = None
         known = self._note_known(data)
         start, tokens, counts = self._start(goes_on), data.tokens, data.counts
         if goes_on:
             topics = self._best()
         elif self.init is not None:
-            given = given_topics(self.init, counts.shape[1])
+            given = _known_topics.given_topics(self.init, counts.shape[1])
             concentration = given.doc_concentration or self.doc_concentration
             rest = max(1.0 - given.weights.sum(), 0.0)
             prior = concentration * np.append(given.weights, rest)
@@ -583,7 +538,7 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
             else:
                 with Executor(self.n_jobs) as executor:
                     dish = draw_topics(tokens, counts, topics, rng, executor)
-            tables, served = TableAssignments.one_per_dish(tokens, dish)
+            tables, served = franchise.TableAssignments.one_per_dish(tokens, dish)
             if goes_on:
                 present = self._best().component_ids
                 if known is not None:
@@ -601,8 +556,8 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
                 yield replace(start, tables=tables)
 
     def _shown(
-        self, kept: list[FranchiseSample], chains: list[chain.FranchiseChain]
-    ) -> list[FranchiseSample]:
+        self, kept: list[franchise.FranchiseSample], chains: list[chain.FranchiseChain]
+    ) -> list[franchise.FranchiseSample]:
         """Kept samples with burstiness, or without, as the chains have it now.
 
         Log joints of others are not comparable.
@@ -642,7 +597,7 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
             **self._attributes_of(made[id(best)]),
         }
 
-    def _attributes_of(self, best: FranchiseSample) -> dict[str, Any]:
+    def _attributes_of(self, best: franchise.FranchiseSample) -> dict[str, Any]:
         rows = rows_by_id(best.component_ids)
         return {
             "n_components_": len(best.component_ids),
@@ -651,12 +606,18 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
             "doc_concentration_": best.doc_concentration,
             "corpus_concentration_": best.corpus_concentration,
             "topic_word_prior_": self._prior_of(best, rows),
-            **({} if self._known is None else given_names(self, best.component_ids)),
+            **(
+                {}
+                if self._known is None
+                else _known_topics.given_names(self, best.component_ids)
+            ),
             "word_discount_": best.word_discount,
             "word_concentration_": best.word_concentration,
         }
 
-    def _prior_of(self, sample: FranchiseSample, rows: Ints) -> float | np.ndarray:
+    def _prior_of(
+        self, sample: franchise.FranchiseSample, rows: Ints
+    ) -> float | np.ndarray:
         """Dirichlet parameter of topics, or those of each, (n_components_, V)."""
         known = self._known
         if known is None:
@@ -694,7 +655,7 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
             place = {name: row for row, name in enumerate(self.component_ids_.tolist())}
             rows = [place[name] for name in known.columns.tolist()]
             given = self.topic_word_prior, known.columns
-            warn_of_heavy_priors(*given, boosts, self._topic_tokens[rows])
+            _known_topics.warn_of_heavy_priors(*given, boosts, self._topic_tokens[rows])
 
     def _check_saved(self) -> None:
         super()._check_saved()
@@ -703,7 +664,9 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
             most = max(self._next_id, 1)
             check_known_topics(known, most, self.n_features_in_, known.eta)
 
-    def _check_sample(self, sample: FranchiseSample, sizes: dict[str, int]) -> None:
+    def _check_sample(
+        self, sample: franchise.FranchiseSample, sizes: dict[str, int]
+    ) -> None:
         _check_repeats(sample)
         tables = sample.group_tables
         if tables is not None:
@@ -728,34 +691,26 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
         return np.arange(0) if known is None else known.columns[known.is_fixed]
 
     def _merge(self, pairs: Sequence[tuple[int, int]]) -> None:
-        best = self._best()
-        ids = best.component_ids.tolist()
+        ids = self._best().component_ids.tolist()
         onto = np.arange(len(ids))
         for source, target in pairs:
             onto[onto == ids.index(source)] = ids.index(target)
-        self._keep_topics(best, onto, [ids[place] for place in np.unique(onto)])
         step = self._latest_step()
-        log = [Lineage(step, "merge", (t, s), (t,)) for s, t in pairs]
-        self.lineage_ = [*self.lineage_, *log]
+        self._edit(onto, [Lineage(step, "merge", (t, s), (t,)) for s, t in pairs])
 
     def _drop(self, ids: list[int]) -> None:
-        best = self._best()
-        onto = np.arange(len(best.component_ids))
-        onto[np.isin(best.component_ids, ids)] = -1
-        left = [name for name in best.component_ids.tolist() if name not in ids]
-        self._keep_topics(best, onto, left)
-        step = self._latest_step()
-        log = [Lineage(step, "prune", (name,), ()) for name in ids]
-        self.lineage_ = [*self.lineage_, *log]
+        present, step = self._best().component_ids, self._latest_step()
+        onto = np.where(np.isin(present, ids), -1, np.arange(len(present)))
+        self._edit(onto, [Lineage(step, "prune", (name,), ()) for name in ids])
 
-    def _keep_topics(self, sample: FranchiseSample, onto: Ints, ids: list[int]) -> None:
-        """Re-index the best sample: topics are added up, or removed (-1).
+    def _edit(self, onto: Ints, log: list[Lineage]) -> None:
+        """Re-index topics of the best sample: they are added up, or removed (-1).
 
         All other samples are dropped.
         """
+        sample = self._best()
         rows = np.flatnonzero(onto >= 0)
-        places = np.flatnonzero(np.isin(sample.component_ids, ids))
-        at = np.searchsorted(places, onto[rows])
+        places, at = np.unique(onto[rows], return_inverse=True)
         add = sp.csr_array(
             (np.ones(len(rows), np.int32), (at, rows)), (len(places), len(onto))
         )
@@ -773,9 +728,9 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
         self._publish(
             {"samples_": [edited], "_kept": [], "_chains": None, "_data": None}
         )
-        known = self._known
-        if known is not None:
-            self._known = known.among(ids)
+        self.lineage_ = [*self.lineage_, *log]
+        if self._known is not None:
+            self._known = self._known.among(sample.component_ids[places].tolist())
 
     def _publish_edits(self) -> None:
         best = self._best()
@@ -796,7 +751,6 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     @property
     def components_(self) -> np.ndarray:
         """Counts plus topic prior of the best sample, (n_components_, V)."""
-        check_is_fitted(self)
         best = self._best()
         rows, prior = rows_by_id(best.component_ids), self.topic_word_prior_
         if np.ndim(prior):  # counts hold what known topics have beyond it
@@ -807,7 +761,6 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     @property
     def n_active_components_(self) -> int:
         """Topics with at least max(1, 1e-4 of all) tokens."""
-        check_is_fitted(self)
         return int(_base.are_in_use(self._topic_tokens).sum())
 
     @property
@@ -826,7 +779,7 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
         return tokens[rows_by_id(best.component_ids)]
 
     def _predictor(self, factors: Factors | None = None) -> MixturePredictor:
-        check_is_fitted(self)
+        valid.check_is_fitted(self)
         predictor, known = MixturePredictor(self.samples_, repeats=True), self._groups
         if known is None or self._best().group_tables is None:
             return predictor
@@ -848,7 +801,7 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
     @property
     def groups_(self) -> NDArray:
         """Labels of groups, (n_groups,)."""
-        check_is_fitted(self)
+        valid.check_is_fitted(self)
         if self._groups is None:
             raise AttributeError("This GibbsHDP has no groups: fit had no labels.")
         return np.array(self._groups[1][0])
@@ -879,11 +832,8 @@ class GibbsHDP(_base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsM
 
 
 def _known_first(
-    tables: TableAssignments,
-    served: Ints,
-    known: TopicPriors,
-    names: Ints,
-) -> tuple[TableAssignments, Ints]:
+    tables: franchise.TableAssignments, served: Ints, known: TopicPriors, names: Ints
+) -> tuple[franchise.TableAssignments, Ints]:
     """Renumber dishes so that known ones come first; `names` are ids of all."""
     place = {name: number for number, name in enumerate(known.columns.tolist())}
     rank = np.array([place.get(name, -1) for name in names.tolist()], dtype=np.intp)
@@ -896,10 +846,10 @@ def _known_first(
     return replace(tables, dish=dish), np.concatenate([first, others])
 
 
-def _check_repeats(state: FranchiseSample | Concentrations) -> None:
+def _check_repeats(state: franchise.FranchiseSample | franchise.Concentrations) -> None:
     """Raise unless discount and concentration are in range, or both of no repeats."""
-    if (state.word_discount, state.word_concentration) != NONE:
-        least, most = DISCOUNTS
+    if (state.word_discount, state.word_concentration) != franchise.NONE:
+        least, most = franchise.DISCOUNTS
         check_number("word_discount", state.word_discount, least=least, most=most)
         concentration = state.word_concentration
         check_number("word_concentration", concentration, least=1e-300, most=1e100)

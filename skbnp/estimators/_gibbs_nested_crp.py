@@ -2,9 +2,9 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from numbers import Integral, Real
+from numbers import Real
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,16 +13,11 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from skbnp.estimators._base import PRIOR, are_in_use
+from skbnp.estimators import _base, _trees
+from skbnp.estimators._base import are_in_use
+from skbnp.estimators._known_topics import check_names
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler
 from skbnp.estimators._saved import check_doc_counts, check_levels, check_number
-from skbnp.estimators._trees import (
-    MOST_LEVELS,
-    TopicTreeMixin,
-    check_depth,
-    check_tree,
-    fitted_priors,
-)
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
 from skbnp.kernels._nested_crp import MAX_LEVELS
@@ -30,23 +25,39 @@ from skbnp.models import nested_crp_walks
 from skbnp.models.nested_crp.local import PathPredictor
 from skbnp.models.nested_crp_walks import NestedPriors, NestedSample
 from skbnp.trees import TreeView
+from skbnp.utils import validation as valid
 from skbnp.utils.arrays import evenly_spaced
 from skbnp.utils.ranges import NotEmpty
-from skbnp.utils.typing import Array, Ints, Ints32
-from skbnp.utils.validation import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    check_gamma_prior,
-    check_is_fitted,
-)
+from skbnp.utils.typing import Array, Ints, Ints32, RandomStateLike
 from skbnp.utils.warnings import warn_caller
 
 #: Agreement of chains below which a fit warns.
 LEAST_AGREEMENT = 0.5
 
 
-class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters:
+    """Parameters of GibbsNestedCRP."""
+
+    max_depth: int = field(default=3, kw_only=False)
+    child_concentration: float = 1.0
+    level_prior: ArrayLike = 1.0
+    topic_word_prior: ArrayLike = 0.3
+    learn_priors: bool | str = "concentrations"
+    child_concentration_prior: Sequence[float] = (1.0, 1.0)
+    init: Any = None
+    max_iter: int = 500
+    burn_in: int | None = None
+    thin: int = 25
+    n_chains: int = 1
+    sparse_output: bool = False
+    n_jobs: int | None = None
+    random_state: RandomStateLike = None
+    verbose: int = 0
+    warm_start: bool = False
+
+
+class GibbsNestedCRP(_Parameters, _trees.TopicTreeMixin, TopicSampler):
     """Nested Chinese restaurant process topic model, by Markov chain Monte Carlo.
 
     Learns a tree of topics, general ones near the root and special ones at the leaves,
@@ -204,52 +215,15 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     _kept: list[NestedSample]
     _chains: tuple[nested_crp_walks.NestedState, ...] | None
 
-    _parameter_constraints: dict = {
-        **TopicSampler._parameter_constraints,
-        "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
-        "child_concentration": [PRIOR],
-        "level_prior": [Real, "array-like"],
-        "topic_word_prior": [Real, "array-like"],
-        "child_concentration_prior": [tuple, list],
-        "init": [HasMethods(["decision_path"]), StrOptions({"sequential"}), None],
-    }
-
-    def __init__(
-        self,
-        max_depth=3,
-        *,
-        child_concentration=1.0,
-        level_prior: ArrayLike = 1.0,
-        topic_word_prior: ArrayLike = 0.3,
-        learn_priors: bool | str = "concentrations",
-        child_concentration_prior: Sequence[float] = (1.0, 1.0),
-        init=None,
-        max_iter=500,
-        burn_in=None,
-        thin=25,
-        n_chains=1,
-        sparse_output=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        warm_start=False,
-    ):
-        self.max_depth = max_depth
-        self.child_concentration = child_concentration
-        self.level_prior = level_prior
-        self.topic_word_prior = topic_word_prior
-        self.learn_priors = learn_priors
-        self.child_concentration_prior = child_concentration_prior
-        self.init = init
-        self.max_iter = max_iter
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_chains = n_chains
-        self.sparse_output = sparse_output
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
+    _parameter_constraints: dict = _base.constraints_of(
+        _Parameters,
+        topic_word_prior=[Real, "array-like"],
+        init=[
+            valid.HasMethods(["decision_path"]),
+            valid.StrOptions({"sequential"}),
+            None,
+        ],
+    )
 
     # -- learning ---------------------------------------------------------------------
 
@@ -260,20 +234,20 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         self._priors()
         self._level_priors()
         if goes_on:
-            check_depth(self, len(self._best().level_prior))
+            _trees.check_depth(self, len(self._best().level_prior))
 
     def _priors(self) -> NestedPriors:
         return NestedPriors(
             learn_concentration=self.learn_priors is not False,
             learn_topic_prior=self.learn_priors is True,
             learn_level_prior=self.learn_priors is not False,
-            concentration=check_gamma_prior(self, "child_concentration_prior"),
+            concentration=valid.check_gamma_prior(self, "child_concentration_prior"),
         )
 
-    def _check_init(self, n_features: int) -> None:
-        if self.init is None or isinstance(self.init, str):
-            return
-        check_tree(self.init, n_features, self.max_depth)
+    def _check_init(self, X, n_features: int) -> None:
+        if self.init is not None and not isinstance(self.init, str):
+            check_names(self.init, X)
+            _trees.check_tree(self.init, n_features, self.max_depth)
 
     def _make_chain(
         self, data, seed_entropy, start, number, *, burn_in=None, before=None
@@ -324,7 +298,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
             "n_components_": len(best.component_ids),
             "component_ids_": best.component_ids.copy(),
             "topic_weights_": best.topic_weights,
-            **fitted_priors(best.priors),
+            **_trees.fitted_priors(best.priors),
         }
 
     def _check_sample(self, sample: NestedSample, sizes: dict[str, int]) -> None:
@@ -362,7 +336,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         The mean over pairs of chains, of their last states, (max_depth - 1,); empty
         where there are no two chains that can go on.
         """
-        check_is_fitted(self)
+        valid.check_is_fitted(self)
         states: Any = self._chains or ()
         nodes = [state.paths.node for state in states]
         if len(nodes) < 2 or len(nodes[0]) == 0:
@@ -379,13 +353,11 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     @property
     def components_(self) -> np.ndarray:
         """Counts plus topic prior of the best sample, (n_components_, V)."""
-        check_is_fitted(self)
         best = self._best()
         eta = best.topic_word_prior[best.depth]
         return best.topic_word_counts.toarray() + eta[:, None]
 
     def _predictor(self) -> PathPredictor:
-        check_is_fitted(self)
         best = self._best()
         others = [sample for sample in self.samples_ if sample is not best]
         trees = [sample.for_prediction() for sample in (best, *others)]

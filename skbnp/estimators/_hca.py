@@ -1,71 +1,30 @@
 """Estimator of hierarchical component analysis, by variational inference."""
 
-from dataclasses import replace
-from numbers import Integral, Real
+from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from skbnp.components.tree_sticks import TreeMoves, passing_probabilities
-from skbnp.estimators._base import NUMBER, PRIOR
+from skbnp.estimators import _base, _trees
 from skbnp.estimators._saved import LARGE, check_levels, check_number, damaged
-from skbnp.estimators._trees import (
-    MOST_LEVELS,
-    PathsMixin,
-    check_depth,
-    is_bare_path,
-)
-from skbnp.estimators._variational import (
-    BoundMixin,
-    VariationalEstimator,
-)
+from skbnp.estimators._variational import BoundMixin, VariationalEstimator
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, BatchSchedule, Corpus
-from skbnp.models.hca.local import (
-    FramedAverage,
-    Memo,
-    RowCache,
-    RowLocalStep,
-    coordinates,
-    directions_of_one_cloud,
-    log_density,
-    update_local,
-)
+from skbnp.models.hca import local
+from skbnp.models.hca import moves as hca_moves
+from skbnp.models.hca import state as hca
 from skbnp.models.hca.model import Model
-from skbnp.models.hca.moves import (
-    ComponentEdits,
-    RecentRows,
-    StreamEdits,
-    path_of_directions,
-)
-from skbnp.models.hca.state import (
-    FARTHEST,
-    Frame,
-    Paths,
-    State,
-    Stats,
-    equations,
-    mean_paths,
-    paths,
-    white_noise,
-)
 from skbnp.trees import TreeView
+from skbnp.utils import validation as valid
 from skbnp.utils.arrays import at_columns, one_blas_thread
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.typing import Ints32, MatrixLike
-from skbnp.utils.validation import (
-    Interval,
-    StrOptions,
-    check_coordinates,
-    check_copies,
-    check_is_fitted,
-    check_rows,
-    fit_context,
-)
+from skbnp.utils.typing import Ints32, MatrixLike, RandomStateLike
 from skbnp.utils.warnings import warn_caller
 
 #: Moves of a kind that are tried after a pass, each by so many visits.
@@ -78,7 +37,31 @@ ENOUGH_ROWS = 200
 NOTHING_LEFT = 1e-4
 
 
-class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters:
+    """Parameters of HierarchicalComponentAnalysis."""
+
+    max_depth: int = field(default=3, kw_only=False)
+    max_components: int | None = None
+    child_concentration: float = 1.0
+    loading_variance: float | str = 50.0
+    structure_moves: bool | TreeMoves = True
+    sparse_output: bool = False
+    batch_size: int = 1024
+    learning_offset: float = 1.0
+    learning_decay: float = 0.6
+    total_samples: float | None = None
+    max_iter: int = 100
+    tol: float = 1e-4
+    n_jobs: int | None = None
+    random_state: RandomStateLike = None
+    verbose: int = 0
+    warm_start: bool = False
+
+
+class HierarchicalComponentAnalysis(
+    _Parameters, _trees.PathsMixin, BoundMixin, VariationalEstimator
+):
     """Hierarchical component analysis: a tree of directions, by variational inference.
 
     A mixture of probabilistic principal component analyses that share directions: each
@@ -233,7 +216,7 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
     """
 
     # Fitted
-    _recent: RecentRows = RecentRows()  # of a stream
+    _recent: hca_moves.RecentRows = hca_moves.RecentRows()  # of a stream
     tree_: TreeView
     components_: np.ndarray
     mean_: np.ndarray
@@ -249,57 +232,16 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
             self, X: MatrixLike, y: object = None, **fit_params: Any
         ) -> np.ndarray: ...
 
-    _parameter_constraints: dict = {
-        **VariationalEstimator._parameter_constraints,
-        "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
-        "max_components": [NUMBER, None],
-        "child_concentration": [PRIOR],
-        "loading_variance": [
-            Interval(Real, 1e-100, 1e100, closed="both"),
-            StrOptions({"auto"}),
+    _parameter_constraints: dict = _base.constraints_of(
+        _Parameters,
+        loading_variance=[
+            valid.Interval(Real, 1e-100, 1e100, closed="both"),
+            _base.AUTO,
         ],
-        "structure_moves": ["boolean", TreeMoves],
-        "sparse_output": ["boolean"],
-    }
+        structure_moves=["boolean", TreeMoves],
+    )
     #: How `fit` learns; there is no other way.
     learning_method = "batch"
-
-    def __init__(
-        self,
-        max_depth=3,
-        *,
-        max_components=None,
-        child_concentration=1.0,
-        loading_variance: float | str = 50.0,
-        structure_moves: bool | TreeMoves = True,
-        sparse_output=False,
-        batch_size=1024,
-        learning_offset=1.0,
-        learning_decay=0.6,
-        total_samples=None,
-        max_iter=100,
-        tol=1e-4,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        warm_start=False,
-    ):
-        self.max_depth = max_depth
-        self.max_components = max_components
-        self.child_concentration = child_concentration
-        self.loading_variance = loading_variance
-        self.structure_moves = structure_moves
-        self.sparse_output = sparse_output
-        self.batch_size = batch_size
-        self.learning_offset = learning_offset
-        self.learning_decay = learning_decay
-        self.total_samples = total_samples
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
 
     def __sklearn_tags__(self):
         """Return tags of scikit-learn: dense rows."""
@@ -309,7 +251,7 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
 
     # -- learning ---------------------------------------------------------------------
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @valid.fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -349,7 +291,7 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
         with one_blas_thread():
             return self._fit(X, y, sample_weight=sample_weight)
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @valid.fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -413,17 +355,17 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> np.ndarray:
         """Check rows, repeated by weights; raise if any is far from the fit's."""
-        copies = None if sample_weight is None else check_copies(sample_weight, X)
-        rows = check_rows(self, X, reset=reset, method=method)
+        copies = None if sample_weight is None else valid.check_copies(sample_weight, X)
+        rows = valid.check_rows(self, X, reset=reset, method=method)
         rows = rows if copies is None else rows[copies]
         if not reset:
-            frame = self._posterior.model.frame
+            frame = self._fitted_posterior.model.frame
             row, size = frame.farthest(rows)
-            if size > FARTHEST:
+            if size > hca.FARTHEST:
                 raise ValueError(
                     f"Row {row} of X is {size:.1e} standard deviations (scale_="
                     f"{frame.unit:.3g}) from the rows of the fit, expected at most "
-                    f"{FARTHEST:g}: scale X as those, or fit again."
+                    f"{hca.FARTHEST:g}: scale X as those, or fit again."
                 )
         return rows
 
@@ -450,13 +392,13 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
             self.max_depth,
             float(self.child_concentration),
             1.0 if is_auto else float(self.loading_variance),
-            Frame(np.zeros(0), 0.0),
+            hca.Frame(np.zeros(0), 0.0),
             learn_loading_variance=is_auto,
         )
 
     def _start(self, model, rows, seed_entropy, n_rows) -> Posterior:
         """Return a posterior of one path of principal directions."""
-        frame = Frame.of_rows(rows)
+        frame = hca.Frame.of_rows(rows)
         row, left = frame.heaviest(rows)
         if left < NOTHING_LEFT and len(rows) > 2 and frame.scale:
             warn_caller(
@@ -465,12 +407,14 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
                 "sklearn.preprocessing.RobustScaler."
             )
         model = replace(model, frame=frame)
-        state = path_of_directions(model, rows, stream(seed_entropy, Purpose.START))
+        state = hca_moves.path_of_directions(
+            model, rows, stream(seed_entropy, Purpose.START)
+        )
         ids = state.tree.ids
         return Posterior(
             model,
             state,
-            Stats.zero(len(ids), self.max_depth, rows.shape[1]),
+            hca.Stats.zero(len(ids), self.max_depth, rows.shape[1]),
             ids,
             [Lineage(0, "init", (), tuple(ids.tolist()))],
             seed_entropy=seed_entropy,
@@ -479,28 +423,28 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         learned = self._posterior.model
-        check_depth(self, learned.n_levels)
+        _trees.check_depth(self, learned.n_levels)
         model = replace(model, frame=learned.frame)
         if model.learn_loading_variance:
             model = replace(model, loading_variance=learned.loading_variance)
         return super()._resumed(model, in_fit=in_fit)
 
-    def _local_step(self, executor) -> RowLocalStep:
-        return RowLocalStep(executor)
+    def _local_step(self, executor) -> local.RowLocalStep:
+        return local.RowLocalStep(executor)
 
     def _around(self, posterior, rows, executor):
-        self._recent = RecentRows()
+        self._recent = hca_moves.RecentRows()
         return super()._around(posterior, rows, executor)
 
     def _make_learner(self, posterior, around, goes_on):
         """Return the learner of `fit`, with its moves."""
         (rows, local_step), moves = around, self._moves()
-        edits = NO_MOVES if moves is None else ComponentEdits(moves, self.tol)
+        edits = NO_MOVES if moves is None else hca_moves.ComponentEdits(moves, self.tol)
         if goes_on:
             _put_in_frame(posterior, rows)
         self._warn_of_cost(*rows.shape)
         schedule, corpus = BatchSchedule.of_rows(len(rows)), Corpus(rows)
-        return Learner(posterior, corpus, schedule, local_step, RowCache(), edits)
+        return Learner(posterior, corpus, schedule, local_step, local.RowCache(), edits)
 
     def _warn_of_cost(self, n_rows: int, n_features: int) -> None:
         """Warn of long fits, and name the parameter, or step before, that helps."""
@@ -525,16 +469,20 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
             _put_in_frame(posterior, rows)
         moves = self._moves()
         recent, n_steps = self._recent, posterior.n_steps
-        edits = NO_MOVES if moves is None else StreamEdits(moves, self.tol, recent)
+        edits = (
+            NO_MOVES
+            if moves is None
+            else hca_moves.StreamEdits(moves, self.tol, recent)
+        )
         schedule = self._stream_schedule(posterior, rows)
-        corpus, local_step = Corpus(rows), RowLocalStep(executor)
-        cache = FramedAverage()
+        corpus, local_step = Corpus(rows), local.RowLocalStep(executor)
+        cache = local.FramedAverage()
         learner = StreamLearner(posterior, corpus, schedule, local_step, cache, edits)
         try:
             learner.one_pass(monitor)
         finally:
             if posterior.n_steps > n_steps:
-                self._recent = getattr(edits, "recent", RecentRows())
+                self._recent = getattr(edits, "recent", hca_moves.RecentRows())
 
     def _learn_all(self, posterior, session) -> bool:
         """Make the passes of `fit`; return whether the bound has converged."""
@@ -548,7 +496,9 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
         n_leaves = np.count_nonzero(masses[tree.leaves] >= 1.0)
         if n_leaves < 2:
             return
-        n_long = directions_of_one_cloud(posterior, RowLocalStep(executor), rows)
+        n_long = local.directions_of_one_cloud(
+            posterior, local.RowLocalStep(executor), rows
+        )
         if n_long is not None:
             depth = max(self.max_depth + 1, n_long)
             warn_caller(
@@ -562,12 +512,12 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
     @property
     def _is_bare(self) -> bool:
         """Whether the tree is a single path although it could have had branches."""
-        return is_bare_path(self) and self._component_limit() > self.max_depth
+        return _trees.is_bare_path(self) and self._component_limit() > self.max_depth
 
     def _monitor(self, model, history, tol: float = 0.0) -> Monitor:
         """Return a monitor whose tolerance is relative to white noise."""
         monitor = super()._monitor(model, history, tol)
-        monitor.size = white_noise(1.0, self.n_features_in_)
+        monitor.size = hca.white_noise(1.0, self.n_features_in_)
         return monitor
 
     def _why_not_converged(self) -> str:
@@ -614,13 +564,13 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
 
     # -- loading ----------------------------------------------------------------------
 
-    _saved_parts = {"model": Model, "state": State, "global_stats": Stats}
+    _saved_parts = {"model": Model, "state": hca.State, "global_stats": hca.Stats}
 
     def _check_saved(self) -> dict[str, int]:
         sizes, posterior = super()._check_saved(), self._posterior
         model, state = posterior.model, posterior.state
         global_stats, n_levels = posterior.global_stats, model.n_levels
-        check_levels(n_levels, state.tree, MOST_LEVELS)
+        check_levels(n_levels, state.tree, _base.MOST_LEVELS)
         check_number("moments", sizes["n_levels"], least=n_levels, most=n_levels)
         variances = state.centre_variances[1:]  # 0 at the root, which has no centre
         check_number(
@@ -632,7 +582,7 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
         if (np.maximum(skewed, -roots[:, 0]) > 1e-6 * (1.0 + traces)).any():
             raise damaged("moments", "is no sum of squares")
         # The mean coordinates of the rows that pass; the root has no centre.
-        sums = equations(state.tree, global_stats)
+        sums = hca.equations(state.tree, global_stats)
         means = np.abs(state.centre_variances * sums.left[:-1, -1])
         beyond = np.abs(state.centres[1:]) > 1.0 + 10.0 * means[1:]
         if state.centres[0] != 0.0 or beyond.any():
@@ -640,7 +590,7 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
         recent = self._recent.rows
         if len(recent) and recent.shape[1] != self.n_features_in_:
             raise damaged("recent_rows", "has other columns")
-        if len(recent) and model.frame.farthest(recent)[1] > FARTHEST:
+        if len(recent) and model.frame.farthest(recent)[1] > hca.FARTHEST:
             raise damaged("recent_rows", "has one that is too far away")
         return sizes
 
@@ -653,8 +603,7 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
     @property
     def topic_weights_(self) -> np.ndarray:
         """Expected shares of the rows whose paths end at the nodes."""
-        check_is_fitted(self)
-        masses = self._posterior.global_stats.stub_masses
+        masses = self._fitted_posterior.global_stats.stub_masses
         return masses / max(float(masses.sum()), 1e-300)
 
     def transform(self, X: MatrixLike) -> np.ndarray:
@@ -675,7 +624,7 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
         rows, memo, given = self._visited(X, "transform")
         state, model = self._posterior.state, self._posterior.model
         with Executor(self.n_jobs) as executor, one_blas_thread():
-            best, result = coordinates(
+            best, result = local.coordinates(
                 given, memo, rows, state.tree, model.frame, executor
             )
         nodes = given.stub_nodes[best]
@@ -704,8 +653,8 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
         ValueError
             If `X` has infinite or missing values, or another number of columns.
         """
-        check_is_fitted(self)
-        X = check_coordinates(self, X, n_columns=self.n_components_)
+        valid.check_is_fitted(self)
+        X = valid.check_coordinates(self, X, n_columns=self.n_components_)
         rows = X @ self.components_ + self.mean_
         return rows.astype(np.float32) if X.dtype == np.float32 else rows
 
@@ -724,11 +673,12 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
             nats, M_k the known directions on path k and a_k the centres on them, all at
             their posterior means.
         """
-        check_is_fitted(self)
         rows = self._read(X, reset=False, method="score_samples")
         model, state = self._posterior.model, self._posterior.state
         with Executor(self.n_jobs) as executor, one_blas_thread():
-            return log_density(mean_paths(model, state), rows, model.frame, executor)
+            return local.log_density(
+                hca.mean_paths(model, state), rows, model.frame, executor
+            )
 
     def score(self, X: MatrixLike, y: object = None) -> float:
         """Mean log density of rows.
@@ -767,24 +717,22 @@ class HierarchicalComponentAnalysis(PathsMixin, BoundMixin, VariationalEstimator
             - "sticks": -KL(q(v) || p(v));
             - "rows": all terms of paths, coordinates and rows.
         """
-        check_is_fitted(self)
         rows = self._read(X, reset=False, method="elbo")
         model, state = self._posterior.model, self._posterior.state
         with Executor(self.n_jobs) as executor, one_blas_thread():
-            _, fresh = RowLocalStep(executor).update_rows(model, state, rows)
+            _, fresh = local.RowLocalStep(executor).update_rows(model, state, rows)
         return per_token(model.objective(state, fresh), fresh.n_rows)
 
-    def _visited(self, X, method: str) -> tuple[np.ndarray, Memo, Paths]:
+    def _visited(self, X, method: str) -> tuple[np.ndarray, local.Memo, hca.Paths]:
         """Run the local step of rows; return rows, memo and paths."""
-        check_is_fitted(self)
         rows = self._read(X, reset=False, method=method)
         model, state = self._posterior.model, self._posterior.state
-        given = paths(model, state)
+        given = hca.paths(model, state)
         with Executor(self.n_jobs) as executor, one_blas_thread():
-            memo = update_local(given, state.tree, rows, model.frame, executor)
+            memo = local.update_local(given, state.tree, rows, model.frame, executor)
         return rows, memo, given
 
-    def _paths_of(self, X, method: str) -> tuple[Memo, Ints32, np.dtype]:
+    def _paths_of(self, X, method: str) -> tuple[local.Memo, Ints32, np.dtype]:
         rows, memo, given = self._visited(X, method)
         places = self._posterior.state.tree.positions(memo.stubs)
         return memo.renamed(places), given.stub_nodes, rows.dtype
@@ -800,7 +748,7 @@ def _put_in_frame(posterior: Posterior, rows: np.ndarray) -> None:
     )
     if old.frame.scale == 0.0:  # directions of length zero would stay so
         rng = stream(posterior.seed_entropy, Purpose.START)
-        state = path_of_directions(model, rows, rng)
+        state = hca_moves.path_of_directions(model, rows, rng)
     posterior.model = model
     posterior.replace_globals(state, global_stats)
 

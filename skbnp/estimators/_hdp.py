@@ -1,9 +1,9 @@
 """Estimator of the HDP, direct assignment or collapsed, by variational inference."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -13,86 +13,35 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.word_topics import SeenWords
-from skbnp.estimators._base import NUMBER, LabelledDocumentsMixin, labels_of
-from skbnp.estimators._cautions import (
-    warn_if_empty_topics,
-    warn_if_first_documents_are_few,
-    warn_if_many_topics,
-    warn_if_total_is_ignored,
-    warn_if_unsure,
-)
+from skbnp.estimators import _base, _cautions
+from skbnp.estimators._base import LabelledDocumentsMixin, labels_of
 from skbnp.estimators._checkpoints import FitAccount
 from skbnp.estimators._known_topics import TopicPriorLike, base_prior, n_given
 from skbnp.estimators._saved import check_type
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
-from skbnp.inference import engine, protocols
+from skbnp.inference import engine
 from skbnp.inference.engine import Learner, SearchLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, Moves
-from skbnp.models.hdp.births import (
-    EndUnused,
-    LearnBurstiness,
-    blur,
-    update_burstiness,
-)
-from skbnp.models.hdp.burstiness import (
-    NO_BURSTINESS,
-)
-from skbnp.models.hdp.cross_fit import (
-    OF_ALL_FITS,
-    CrossFittedTrials,
-    hold_out_each,
-)
+from skbnp.models.hdp import births
+from skbnp.models.hdp import groups as hdp_groups
+from skbnp.models.hdp import model as hdp
+from skbnp.models.hdp import posterior as records
+from skbnp.models.hdp.burstiness import NO_BURSTINESS
+from skbnp.models.hdp.cross_fit import OF_ALL_FITS, CrossFittedTrials, hold_out_each
 from skbnp.models.hdp.emerging import Change, faded_topics, new_topics
 from skbnp.models.hdp.fold_in import Documents, Seated, fold_in_posterior
-from skbnp.models.hdp.groups import (
-    Groups,
-    LabelledDocuments,
-    doc_priors,
-    learn_groups,
-    learn_kinds,
-)
-from skbnp.models.hdp.held_out import (
-    has_few_judges,
-    has_few_tokens,
-    hold_out,
-)
-from skbnp.models.hdp.held_out_trials import (
-    REMEMBERED,
-    HeldOutTrials,
-)
+from skbnp.models.hdp.held_out import has_few_judges, has_few_tokens, hold_out
+from skbnp.models.hdp.held_out_trials import REMEMBERED, HeldOutTrials
 from skbnp.models.hdp.local import CollapsedStep, DocumentStep
-from skbnp.models.hdp.model import (
-    SMALLEST_WEIGHT,
-    CollapsedHDP,
-    CollapsedStats,
-    DirectHDP,
-    HDPModel,
-    HDPState,
-    HDPStats,
-)
 from skbnp.models.hdp.moves import PrintedMoves, SplitMerge
-from skbnp.models.hdp.posterior import (
-    ENOUGH_CHOOSING,
-    HDPPosterior,
-    PartCache,
-    Reservoir,
-    has_doubled,
-)
 from skbnp.models.hdp.stream_trials import StreamTrials
 from skbnp.rows.survey import ENOUGH_DOCS
+from skbnp.utils import validation as valid
 from skbnp.utils.labels import Factors, Label
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import Unlimited
-from skbnp.utils.typing import Array, Ints, MatrixLike
-from skbnp.utils.validation import (
-    Interval,
-    Options,
-    StrOptions,
-    check_copies,
-    check_is_fitted,
-    fit_context,
-)
+from skbnp.utils.typing import Array, Ints, MatrixLike, RandomStateLike
 from skbnp.utils.warnings import warn_caller
 
 #: Moves of `split_merge=True`.
@@ -138,7 +87,41 @@ class Plan:
         return n_passes >= 2 * moves.trial_passes + self.final_passes
 
 
-class HDP(LabelledDocumentsMixin, VariationalTopicModel):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters:
+    """Parameters of HDP."""
+
+    n_components: int = field(default=300, kw_only=False)
+    max_components: int | None = None
+    variational_family: str = "collapsed"
+    learning_method: str = "online"
+    doc_concentration: float = 1.0
+    corpus_concentration: float = 1.0
+    topic_word_prior: TopicPriorLike = 0.05
+    burstiness: bool | str = "auto"
+    learn_priors: bool | str = "auto"
+    corpus_concentration_prior: Sequence[float] = (1.0, 1.0)
+    doc_concentration_prior: Sequence[float] = (1.0, 1.0)
+    split_merge: bool | SplitMerge = True
+    min_gain: float = 0.005
+    batch_size: int | str = "auto"
+    learning_offset: float = 1.0
+    learning_decay: float = 0.5
+    total_samples: float | None = None
+    max_iter: int = 100
+    tol: float = 1e-4
+    max_doc_update_iter: int = 100
+    mean_change_tol: float = 1e-3
+    warm_up: int = 5
+    init: str | BaseEstimator = "docs"
+    sparse_output: bool = False
+    n_jobs: int | None = None
+    random_state: RandomStateLike = None
+    verbose: int = 0
+    warm_start: bool = False
+
+
+class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
     """Hierarchical Dirichlet process topic model, by variational inference.
 
     Each document mixes topics, and all documents share them. There are infinitely many
@@ -318,89 +301,24 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
     """
 
     # Fitted
-    _posterior: HDPPosterior
+    _posterior: records.HDPPosterior
     prediction_concentration_: float
     word_discount_: float
     word_concentration_: Unlimited
 
-    _posterior_class = HDPPosterior
-    _parameter_constraints: dict = {
-        **VariationalTopicModel._parameter_constraints,
-        "learn_priors": ["boolean", StrOptions({"auto", "concentrations"})],
-        "n_components": [NUMBER],
-        "max_components": [NUMBER, None],
-        "variational_family": [StrOptions({"collapsed", "mean_field"})],
-        "batch_size": [NUMBER, StrOptions({"auto"})],
-        "learning_method": [StrOptions({"batch", "memoized", "online"})],
-        "split_merge": ["boolean", SplitMerge],
-        "min_gain": [Interval(Real, 0, 0.5, closed="both")],
-        "burstiness": [StrOptions({"auto"}), Options(bool, {False})],
-    }
-
-    def __init__(
-        self,
-        n_components=300,
-        *,
-        max_components=None,
-        variational_family="collapsed",
-        learning_method="online",
-        doc_concentration=1.0,
-        corpus_concentration=1.0,
-        topic_word_prior: TopicPriorLike = 0.05,
-        burstiness: bool | str = "auto",
-        learn_priors: bool | str = "auto",
-        corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
-        doc_concentration_prior: Sequence[float] = (1.0, 1.0),
-        split_merge: bool | SplitMerge = True,
-        min_gain=0.005,
-        batch_size: int | str = "auto",
-        learning_offset=1.0,
-        learning_decay=0.5,
-        total_samples=None,
-        max_iter=100,
-        tol=1e-4,
-        max_doc_update_iter=100,
-        mean_change_tol=1e-3,
-        warm_up=5,
-        init: str | BaseEstimator = "docs",
-        sparse_output=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        warm_start=False,
-    ):
-        self.n_components = n_components
-        self.max_components = max_components
-        self.variational_family = variational_family
-        self.learning_method = learning_method
-        self.doc_concentration = doc_concentration
-        self.corpus_concentration = corpus_concentration
-        self.topic_word_prior = topic_word_prior
-        self.burstiness = burstiness
-        self.learn_priors = learn_priors
-        self.corpus_concentration_prior = corpus_concentration_prior
-        self.doc_concentration_prior = doc_concentration_prior
-        self.split_merge = split_merge
-        self.min_gain = min_gain
-        self.batch_size = batch_size
-        self.learning_offset = learning_offset
-        self.learning_decay = learning_decay
-        self.total_samples = total_samples
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_doc_update_iter = max_doc_update_iter
-        self.mean_change_tol = mean_change_tol
-        self.warm_up = warm_up
-        self.init = init
-        self.sparse_output = sparse_output
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
+    _posterior_class = records.HDPPosterior
+    _parameter_constraints: dict = _base.constraints_of(
+        _Parameters,
+        learn_priors=["boolean", valid.StrOptions({"auto", "concentrations"})],
+        n_components=[_base.NUMBER],
+        variational_family=[valid.StrOptions({"collapsed", "mean_field"})],
+        batch_size=[_base.NUMBER, _base.AUTO],
+        split_merge=["boolean", SplitMerge],
+    )
 
     # -- learning ---------------------------------------------------------------------
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @valid.fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: MatrixLike,
@@ -455,7 +373,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         further = self._further(X, sample_weight, groups, in_fit=True)
         return self._fit(X, y, further, sample_weight=sample_weight)
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @valid.fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self,
         X: MatrixLike,
@@ -516,25 +434,29 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             with Executor(self.n_jobs) as executor:
                 documents, rows = self._labelled(X, sample_weight, executor)
                 if factors is None:
-                    learned = learn_kinds(n_kinds, posterior, documents, executor)
+                    learned = hdp_groups.learn_kinds(
+                        n_kinds, posterior, documents, executor
+                    )
                 else:
                     own, decay = factors.taken(rows), self.learning_decay
                     given = posterior, own, documents, decay, executor
-                    learned = learn_groups(posterior.groups, *given)
+                    learned = hdp_groups.learn_groups(posterior.groups, *given)
             posterior.groups = learned
 
         return further
 
     def _labelled(
         self, X: Any, sample_weight: ArrayLike | None, executor: Executor
-    ) -> tuple[LabelledDocuments, Ints]:
+    ) -> tuple[hdp_groups.LabelledDocuments, Ints]:
         """Return the documents that groups are learned from, and their rows."""
         counts, _ = self._check_counts(X, "fit")
         rows = np.arange(counts.shape[0])
         if sample_weight is not None:
-            rows = rows[check_copies(sample_weight, counts)]
+            rows = rows[valid.check_copies(sample_weight, counts)]
         rows = rows[np.diff(counts.indptr)[rows] > 0]
-        return LabelledDocuments.of(self._posterior, counts[rows], executor), rows
+        return hdp_groups.LabelledDocuments.of(
+            self._posterior, counts[rows], executor
+        ), rows
 
     def _check_kinds(self, n_kinds: int, *, in_fit: bool) -> None:
         """Check a number of latent kinds of documents."""
@@ -593,7 +515,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             },
         )
 
-    def _make_model(self) -> HDPModel:
+    def _make_model(self) -> hdp.HDPModel:
         plan = self._plan
         is_online = self.learning_method == "online"
         if plan.is_printed and (plan.is_collapsed or not is_online):
@@ -602,7 +524,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
                 'and learning_method="online": the bound of minibatches judges. Got '
                 f"{self.variational_family!r} and {self.learning_method!r}."
             )
-        model = CollapsedHDP if plan.is_collapsed else DirectHDP
+        model = hdp.CollapsedHDP if plan.is_collapsed else hdp.DirectHDP
         return model(**self._learned())
 
     def _local_step(self, executor):
@@ -637,7 +559,9 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             return None
         with Executor(self.n_jobs) as executor:
             documents = Documents.of(posterior, counts, executor)
-            priors = doc_priors(groups, posterior, factors, documents, executor)
+            priors = hdp_groups.doc_priors(
+                groups, posterior, factors, documents, executor
+            )
             return documents.infer(executor, priors), priors
 
     def _expected_uses(self, counts):
@@ -667,7 +591,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         """Return the start from documents of a stream that are not held out."""
         seen = SeenWords.of(Corpus(counts).word_counts())
         if self._plan.stream_moves is not None:
-            reservoir = Reservoir.empty(counts.shape[1], n_seen=0)
+            reservoir = records.Reservoir.empty(counts.shape[1], n_seen=0)
             learned = reservoir.select_learned(counts, seed_entropy)
             counts = learned if learned.shape[0] > 0 else counts
         corpus = self._corpus(counts, seed_entropy)
@@ -682,7 +606,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         if not (self._plan.is_collapsed and self.init == "docs" and whole.sum() > 0.0):
             return super()._start_topics(corpus, words, n_components, rng)
         drawn = drawn_documents(corpus, words, n_components, rng)
-        return blur(drawn, DOC_SHARE, whole[words], rng)
+        return births.blur(drawn, DOC_SHARE, whole[words], rng)
 
     def _behind_known(self, topics, whole, rng):
         """Return start topics beside known ones; collapsed ones are mixed already."""
@@ -694,7 +618,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         """Mix the words of documents with the corpus."""
         if not self._plan.is_collapsed or whole.sum() <= 0.0:
             return super()._mix_with_corpus(documents, whole, rng)
-        return blur(documents, DOC_SHARE, whole, rng)
+        return births.blur(documents, DOC_SHARE, whole, rng)
 
     def _check_size(self, where: str) -> None:
         if self._posterior.reservoir is None:  # or the first call chose a number
@@ -744,9 +668,9 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         super()._publish_edits()
 
     _saved_parts = {
-        "model": (DirectHDP, CollapsedHDP),
-        "state": HDPState,
-        "global_stats": (HDPStats, CollapsedStats),
+        "model": (hdp.DirectHDP, hdp.CollapsedHDP),
+        "state": hdp.HDPState,
+        "global_stats": (hdp.HDPStats, hdp.CollapsedStats),
     }
 
     def _least_samples(self, posterior, counts) -> float:
@@ -769,8 +693,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
     @property
     def n_components_range_(self) -> tuple[int, int] | None:
         """Numbers of topics within one standard error of the best, less `min_gain`."""
-        check_is_fitted(self)
-        equivalent, n_components = self._posterior.equivalent, self.n_components_
+        equivalent, n_components = self._fitted_posterior.equivalent, self.n_components_
         if equivalent is None:
             return None
         return min(*equivalent, n_components), max(*equivalent, n_components)
@@ -778,28 +701,24 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
     @property
     def n_components_gains_(self) -> dict[int, float]:
         """Held-out gain over one topic of the numbers that trials compared."""
-        check_is_fitted(self)
-        return dict(sorted(self._posterior.gains))
+        return dict(sorted(self._fitted_posterior.gains))
 
     @property
     def background_weight_(self) -> float:
         """Weight of the mean topic in the topic prior by which `score` predicts."""
-        check_is_fitted(self)
-        return self._posterior.state.background_weight
+        return self._fitted_posterior.state.background_weight
 
     @property
     def emerged_component_ids_(self) -> Ints:
         """Ids of topics that began in a stream with documents predicted badly."""
-        check_is_fitted(self)
-        outliers = self._posterior.outliers
+        outliers = self._fitted_posterior.outliers
         born = () if outliers is None else outliers.born
         return np.array([n for n in born if n in self._posterior.ids], dtype=np.intp)
 
     @property
     def _kept_documents(self) -> tuple[sp.csr_array, Ints] | None:
         """Documents that a stream keeps and the call of each, or None."""
-        check_is_fitted(self)
-        reservoir = self._posterior.reservoir
+        reservoir = self._fitted_posterior.reservoir
         if reservoir is None or len(reservoir.keys) == 0:
             return None
         return reservoir.counts, reservoir.calls.astype(np.intp)
@@ -838,12 +757,12 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         if plan.moves is None:
             words = self._posterior.global_stats.topic_words
             is_empty = (words.tokens < 1.0) & ~words.is_known
-            warn_if_empty_topics(int(is_empty.sum()), self.n_components_)
+            _cautions.warn_if_empty_topics(int(is_empty.sum()), self.n_components_)
         if plan.has_time_for_trials(self.max_iter) and has_ended:
-            warn_if_many_topics(self.n_components_, self._posterior.n_seen)
+            _cautions.warn_if_many_topics(self.n_components_, self._posterior.n_seen)
             if self._posterior.is_cross_fitted:
                 numbers, n_docs = self.n_components_range_, self._posterior.n_seen
-                warn_if_unsure(self.n_components_, numbers, n_docs)
+                _cautions.warn_if_unsure(self.n_components_, numbers, n_docs)
         moves, n_left = plan.held_out_moves, self.max_iter - self.n_iter_
         if self.tol > 0 and moves is not None and not has_ended:
             is_short = n_left < moves.trial_passes + plan.final_passes
@@ -869,16 +788,16 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             return n_given(self.init)
         return min(self.n_components, self.max_components or self.n_components)
 
-    def _start_state(self, n_docs: float, shares) -> HDPState:
+    def _start_state(self, n_docs: float, shares) -> hdp.HDPState:
         """Return the state of equal topic weights, or of those of a given model."""
         if shares is None:
             n_all = self._n_started() + 1
             weights = np.full(n_all, 1.0 / n_all)
         else:
             weights = np.append(shares, 1.0 - shares.sum())
-            weights = np.maximum(weights, SMALLEST_WEIGHT)
+            weights = np.maximum(weights, hdp.SMALLEST_WEIGHT)
             weights /= weights.sum()
-        return HDPState(
+        return hdp.HDPState(
             weights=weights,
             doc_concentration=float(self.doc_concentration),
             corpus_concentration=float(self.corpus_concentration),
@@ -924,7 +843,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         documents = self._documents(corpus, goes_on)
         learner = self._learner(posterior, corpus, local_step, warm_up, documents)
         if plan.learns_burstiness and posterior.state.burstiness is None:
-            learner.moves = LearnBurstiness(learner.moves)
+            learner.moves = births.LearnBurstiness(learner.moves)
         return learner
 
     def _restored(self, rows, executor, account, before):
@@ -1012,7 +931,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         moves = self._plan.moves
         if moves is None:
             return NO_MOVES
-        return PrintedMoves(moves) if self._plan.is_printed else EndUnused(moves)
+        return PrintedMoves(moves) if self._plan.is_printed else births.EndUnused(moves)
 
     def _learner(
         self, posterior, corpus, local_step, warm_up, documents, n_forgetting=np.inf
@@ -1033,8 +952,8 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         if self.learning_method == "online":
             return engine.RunningAverage(documents)
         if self._plan.is_collapsed:
-            return PartCache(document_weights=documents)
-        return PartCache(max(warm_up, 1))
+            return records.PartCache(document_weights=documents)
+        return records.PartCache(max(warm_up, 1))
 
     def _trial_learner(self, posterior, held_out, local_step, goes_on) -> Learner:
         """Return the learner of the documents that are not held out."""
@@ -1048,14 +967,10 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             warm_up=self._plan.warm_up * held_out.train.n_docs,
         )
 
-    def _fit_schedule(self, posterior, corpus, n_forgetting) -> protocols.Schedule:
-        """Return the schedule of a fit: online, or all documents at once."""
-        if self.learning_method == "batch":
-            return protocols.BatchSchedule.of_rows(corpus.n_docs)
-        if self.learning_method == "memoized":
-            return self._schedule(posterior, corpus, reshuffle=False)
-        schedule = self._schedule(posterior, corpus, n_forgetting=n_forgetting)
-        return schedule.remembering(REMEMBERED)
+    def _fit_schedule(self, posterior, corpus, n_forgetting=np.inf):
+        schedule = super()._fit_schedule(posterior, corpus, n_forgetting)
+        is_online = self.learning_method == "online"
+        return schedule.remembering(REMEMBERED) if is_online else schedule
 
     def _stream_schedule(self, posterior, rows, **changes):
         """Return minibatches of a chunk; small ones have a share of a step.
@@ -1074,12 +989,14 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         if moves is None:
             n_before = posterior.n_seen
             super()._learn_chunk(posterior, counts, executor, monitor)
-            if plan.learns_burstiness and has_doubled(n_before, posterior.n_seen):
-                update_burstiness(Corpus(counts), posterior, executor)
+            if plan.learns_burstiness and records.has_doubled(
+                n_before, posterior.n_seen
+            ):
+                births.update_burstiness(Corpus(counts), posterior, executor)
             return
         if posterior.reservoir is None:
             n_seen = posterior.n_seen
-            posterior.reservoir = Reservoir.empty(counts.shape[1], n_seen)
+            posterior.reservoir = records.Reservoir.empty(counts.shape[1], n_seen)
         trials = StreamTrials(
             posterior,
             executor,
@@ -1095,12 +1012,14 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
             learns_burstiness=plan.learns_burstiness,
         )
         if posterior.n_steps == 0:
-            warn_if_total_is_ignored(self.total_samples)
+            _cautions.warn_if_total_is_ignored(self.total_samples)
         is_first = posterior.n_steps == 0 and isinstance(self.init, str)
         if is_first and counts.shape[0] > 0:
             trials.choose_first_number(counts)
             n_topics, n_docs = posterior.state.n_components, counts.shape[0]
-            warn_if_first_documents_are_few(n_topics, n_docs, ENOUGH_CHOOSING)
+            _cautions.warn_if_first_documents_are_few(
+                n_topics, n_docs, records.ENOUGH_CHOOSING
+            )
         call = 1 + (self.n_iter_ if posterior.n_steps > 0 else 0)
         trials.learn(counts, self._batch_size(counts), call, is_first=is_first)
 
@@ -1143,7 +1062,7 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         groups = posterior.groups
         if groups is None or not groups.are_kept:
             return predictor
-        own = partial(doc_priors, groups, posterior, factors)
+        own = partial(hdp_groups.doc_priors, groups, posterior, factors)
         return replace(predictor, doc_priors=lambda _, *given: own(*given))
 
     def _known_groups(self) -> tuple[Sequence[str], Sequence[Sequence[Label]]] | None:
@@ -1158,9 +1077,8 @@ class HDP(LabelledDocumentsMixin, VariationalTopicModel):
         return known.names, known.labels
 
     @property
-    def _learned_groups(self) -> Groups:
-        check_is_fitted(self)
-        groups = self._posterior.groups
+    def _learned_groups(self) -> hdp_groups.Groups:
+        groups = self._fitted_posterior.groups
         if groups is None:
             raise AttributeError("This HDP has no groups: fit had no labels of these.")
         return groups.following(self._posterior)

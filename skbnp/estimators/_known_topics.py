@@ -268,7 +268,7 @@ class Resolved:
 def resolve(
     prior: Any,
     n_features: int,
-    names: Sequence | None,
+    names: Sequence | NDArray | None,
     n_components: int | None,
     *,
     may_come: bool,
@@ -381,7 +381,9 @@ def warn_of_heavy_priors(prior: Any, ids: Ints, boosts: Array, tokens: Array) ->
     )
 
 
-def _as_rows(known: KnownTopics, n_features: int, names: Sequence | None) -> Array:
+def _as_rows(
+    known: KnownTopics, n_features: int, names: Sequence | NDArray | None
+) -> Array:
     """Return topics given as an array, (G, V)."""
     columns = getattr(known.topics, "columns", None)
     try:

@@ -4,53 +4,34 @@ import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
-from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from skbnp.components.topic_groups import merge_path
 from skbnp.components.word_topics import SeenWords, WordTopics
 from skbnp.estimators._base import ComponentEditsMixin, features_of
-from skbnp.estimators._gibbs_hdp import GibbsHDP
 from skbnp.estimators._hdp import HDP
 from skbnp.inference.monitor import new_history
 from skbnp.inference.posterior import Lineage
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.groups import Groups
 from skbnp.models.hdp.posterior import HDPPosterior, Reservoir
-from skbnp.models.hdp_franchise.model import NONE, FranchiseSample
+from skbnp.utils import validation as valid
 from skbnp.utils.arrays import padded, rows_by_id
 from skbnp.utils.fitted import fitted, fitted_model, unwrap
 from skbnp.utils.matching import cosines, matched
 from skbnp.utils.typing import Array, Ints
-from skbnp.utils.validation import (
-    POSITIVE,
-    Interval,
-    Vocabulary,
-    check_is_fitted,
-    names_of_positions,
-    validate_params,
-)
 from skbnp.utils.warnings import warn_caller
 
 #: Rounds in which weights and concentrations follow from added statistics.
 N_ROUNDS = 20
 
 
-@validate_params(
-    {
-        "estimators": [list, tuple],
-        "min_similarity": [Interval(Real, 0, 1, closed="both")],
-    },
-    prefer_skip_nested_validation=False,
-)
-def merge_fits(
-    estimators: Sequence[HDP | GibbsHDP], *, min_similarity: float = 0.5
-) -> HDP | GibbsHDP:
+@valid.validated(estimators=[list, tuple], min_similarity=[valid.UNIT])
+def merge_fits(estimators: Sequence[HDP], *, min_similarity: float = 0.5) -> HDP:
     """Merge fits of several corpora, such as two periods or hospitals, into one.
 
     No documents are needed: topics are aligned, and what the fits have summed up of
@@ -60,9 +41,9 @@ def merge_fits(
 
     Parameters
     ----------
-    estimators : list or tuple of HDP or of GibbsHDP
-        Two or more fits of one class, and of one `variational_family`. Terms are
-        matched by `feature_names_in_`; fits without names must have as many features.
+    estimators : list or tuple of HDP
+        Two or more fits of one `variational_family`. Terms are matched by
+        `feature_names_in_`; fits without names must have as many features.
     min_similarity : float, default=0.5
         Cosine of expected topics from which two topics are the same, in [0, 1]; pairs
         have the largest sum of cosines, as in
@@ -70,7 +51,7 @@ def merge_fits(
 
     Returns
     -------
-    merged : HDP or GibbsHDP
+    merged : HDP
         A new estimator with the parameters of the first; the fits stay as they are. Its
         topics are those of the first, then those that the others add, numbered from 0.
         A topic with two names has both, "cars / traffic"; a name that two topics have
@@ -79,7 +60,7 @@ def merge_fits(
     Raises
     ------
     ValueError
-        If the fits are of different kinds, have topics known from before a fit
+        If fits are of another kind, have topics known from before a fit
         (:class:`skbnp.KnownTopics`), or terms that cannot be matched.
 
     Warns
@@ -99,11 +80,10 @@ def merge_fits(
     topics is tried, here or by `partial_fit` afterwards: documents that a stream keeps
     are left out, and those that come would judge topics of documents that they know
     nothing of. To search for the number again, fit all documents, with `init=merged`.
-    Of a `GibbsHDP` the samples with the highest log joints are added.
 
-    Groups of documents are merged where all fits of `HDP` have labels of the same
-    factors and kinds: tables of a label that several fits have are added. Otherwise,
-    and of `GibbsHDP`, the result has no groups, with a warning.
+    Groups of documents are merged where all fits have labels of the same factors and
+    kinds: tables of a label that several fits have are added. Otherwise the result has
+    no groups, with a warning.
 
     References
     ----------
@@ -124,8 +104,7 @@ def merge_fits(
     _check_kinds(estimators)
     vocabulary, columns = _joint_vocabulary(estimators)
     merged = clone(estimators[0])
-    merge = _merge_samples if isinstance(merged, GibbsHDP) else _merge_posteriors
-    result, places = merge(merged, estimators, columns, min_similarity)
+    result, places = _merge_posteriors(merged, estimators, columns, min_similarity)
     vars(merged).update(result | vocabulary)
     names = _joint_names(estimators, places)
     if names:
@@ -144,9 +123,7 @@ def _joint_names(estimators: Sequence[Any], places: list[dict]) -> dict[int, str
     for topic, names in sorted(parts.items()):
         name = joint = " / ".join(names)
         number = 1
-        while (
-            joint in result.values()
-        ):  # columns of `transform` need names of their own
+        while joint in result.values():  # columns need names of their own
             number += 1
             joint = f"{name} ({number})"
         result[topic] = joint
@@ -158,18 +135,13 @@ def _check_kinds(estimators: Sequence[Any]) -> None:
     if len(estimators) < 2:
         raise ValueError(f"estimators must be two or more, got {len(estimators)}.")
     kinds = {type(estimator) for estimator in estimators}
-    if len(kinds) > 1 or not isinstance(estimators[0], (HDP, GibbsHDP)):
+    if len(kinds) > 1 or not isinstance(estimators[0], HDP):
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise ValueError(f"estimators must all be HDP, or all GibbsHDP, got {names}.")
-    for estimator in estimators:
-        check_is_fitted(estimator)
-    if isinstance(estimators[0], HDP):
-        families = {type(e._posterior.model) for e in estimators}
-        known = [len(e._posterior.global_stats.topic_words.known) for e in estimators]
-        if len(families) > 1:
-            raise ValueError("estimators must be of one variational_family.")
-    else:
-        known = [e._known is not None for e in estimators]
+        raise ValueError(f"estimators must all be HDP, got {names}.")
+    families = {type(e._fitted_posterior.model) for e in estimators}
+    known = [len(e._known_ids) > 0 for e in estimators]
+    if len(families) > 1:
+        raise ValueError("estimators must be of one variational_family.")
     if any(known):
         raise ValueError(
             f"estimators[{known.index(True)}] has known topics (topic_word_prior), "
@@ -178,16 +150,14 @@ def _check_kinds(estimators: Sequence[Any]) -> None:
         )
 
 
-def _joint_vocabulary(
-    estimators: Sequence[Any],
-) -> tuple[dict[str, Any], list[Ints]]:
+def _joint_vocabulary(estimators: Sequence[Any]) -> tuple[dict[str, Any], list[Ints]]:
     """Fitted attributes of all features, and the columns of each fit in these."""
     names: list[Any] = [getattr(e, "feature_names_in_", None) for e in estimators]
     sizes = [e.n_features_in_ for e in estimators]
     given = [name for of in names if of is not None for name in of]
     if given and all(map(str.isdecimal, given)):  # beside them positions are names
         names = [
-            names_of_positions(size) if name is None else name
+            valid.names_of_positions(size) if name is None else name
             for name, size in zip(names, sizes, strict=True)
         ]
     if all(name is None for name in names):
@@ -205,10 +175,10 @@ def _joint_vocabulary(
         )
     columns, joint = [np.arange(sizes[0])], names[0]
     for name in names[1:]:
-        vocabulary = Vocabulary.extended(joint, name)
+        vocabulary = valid.Vocabulary.extended(joint, name)
         joint = vocabulary.names
         columns.append(vocabulary.columns)
-    whole = Vocabulary(np.asarray(joint, dtype=object), columns[0])
+    whole = valid.Vocabulary(np.asarray(joint, dtype=object), columns[0])
     return features_of(whole), columns
 
 
@@ -367,67 +337,15 @@ def _merge_groups(
     if not given:
         return None
     if len(given) < len(fits) or len(kinds) > 1 or any(g.are_latent for g in given):
-        _warn_of_groups("HDP(init=merged, split_merge=False)")
+        warn_caller(
+            "Groups of the fits are left out: they are merged if all are labels of the "
+            "same factors. HDP(init=merged, split_merge=False).fit(X, groups=labels) "
+            "learns them of documents."
+        )
         return None
     pairs = zip(given, places, strict=True)
     placed = [groups.placed(columns, ids) for groups, columns in pairs]
     return reduce(Groups.plus, placed)
-
-
-def _warn_of_groups(cure: str) -> None:
-    """Warn that groups of fits are not in the result."""
-    warn_caller(
-        "Groups of the fits are left out: they are merged if all are labels of the "
-        f"same factors of HDP. {cure}.fit(X, groups=labels) learns them of documents."
-    )
-
-
-def _merge_samples(
-    merged: GibbsHDP, estimators: Sequence[GibbsHDP], columns: list[Ints], least: float
-) -> tuple[dict[str, Any], list[dict[int, int]]]:
-    """Add counts and tables of the best samples, topic by topic."""
-    samples = [e._best() for e in estimators]
-    if any(e._groups is not None for e in estimators):
-        _warn_of_groups("GibbsHDP(init=merged)")
-    n_tokens = [float(s.n_tokens.sum()) for s in samples]
-    if sum(n_tokens) > np.iinfo(np.int32).max:
-        raise ValueError("estimators have more than 2^31 - 1 tokens together.")
-    topics = (s.topic_word_counts.toarray().T for s in samples)
-    given = [s.component_ids for s in samples], columns, n_tokens
-    joint = _Joint.of(samples, topics, *given, least)
-    tables = joint.sum(s.table_counts for s in samples).astype(np.int32)
-    order, n_topics = np.argsort(-tables, kind="stable"), joint.n_topics
-    discount, concentration = NONE
-    if all(s.has_repeats for s in samples):
-        discount = joint.mean(samples, "word_discount")
-        concentration = joint.geometric(samples, "word_concentration")
-    sample = FranchiseSample(
-        topic_word_counts=sp.csr_array(joint.counts.T[order].astype(np.int32)),
-        table_counts=tables[order],
-        component_ids=order,
-        doc_concentration=joint.geometric(samples, "flat_concentration"),
-        corpus_concentration=joint.geometric(samples, "corpus_concentration"),
-        topic_word_prior=joint.eta,
-        log_joint=joint.mean(samples, "log_joint"),
-        chain=0,
-        step=0,
-        word_discount=discount,
-        word_concentration=concentration,
-    )
-    return {
-        "samples_": [sample],
-        "_kept": [],
-        "_chains": None,
-        "_data": None,
-        "_seed_entropy": estimators[0]._seed_entropy,
-        "_next_id": n_topics,
-        "_n_seen": sum(e._n_seen for e in estimators),
-        "lineage_": [Lineage(0, "init", (), tuple(range(n_topics)))],
-        "history_": {name: [] for name in merged._columns},
-        "n_components_posterior_": {n_topics: 1.0},
-        "n_iter_": sum(e.n_iter_ for e in estimators),
-        **merged._attributes_of(sample),
-    }, joint.names
 
 
 # Fewer topics of a fit: merges of topics that have their words in common.
@@ -470,7 +388,7 @@ def merges_to(n: int, n_components: int, pairs: Ints) -> list[tuple[int, int]]:
     return [(source, target) for source, target in pairs[: n_components - n].tolist()]
 
 
-@validate_params({"n": [POSITIVE]})
+@valid.validated()
 def reduce_topics(estimator: EstimatorT, n: int) -> EstimatorT:
     """Reduce the topics of a fit to a number that can be read.
 

@@ -1,9 +1,9 @@
 """Estimator of the nested CRP, by variational inference."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from numbers import Integral, Real
-from typing import Any
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,15 +11,8 @@ from numpy.typing import ArrayLike
 
 from skbnp.components.tree_sticks import TreeMoves, passing_probabilities
 from skbnp.components.word_topics import SeenWords
-from skbnp.estimators import _trees
-from skbnp.estimators._base import NUMBER, PRIOR, are_in_use, drop_empty
-from skbnp.estimators._saved import (
-    LARGE,
-    check_levels,
-    check_number,
-    check_seen_words,
-    check_type,
-)
+from skbnp.estimators import _base, _saved, _trees
+from skbnp.estimators._base import are_in_use, drop_empty
 from skbnp.estimators._variational import BoundMixin, CountModel
 from skbnp.inference.engine import Learner, RunningAverage, StreamLearner
 from skbnp.inference.executor import Executor, commit
@@ -27,31 +20,46 @@ from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.models.nested_crp import local
+from skbnp.models.nested_crp import model as ncrp
 from skbnp.models.nested_crp.local import PathPredictor
-from skbnp.models.nested_crp.model import (
-    NestedModel,
-    PathStats,
-    TopicTree,
-    path_globals,
-)
 from skbnp.models.nested_crp.moves import OnlineTreeEdits, TreeEdits
-from skbnp.models.nested_crp.start import (
-    choose_start,
-    start_posterior,
-    topics_of_paths,
-)
+from skbnp.models.nested_crp.start import choose_start, start_posterior, topics_of_paths
 from skbnp.trees import Tree, TreeView
-from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    check_gamma_prior,
-    check_is_fitted,
-)
+from skbnp.utils import validation as valid
+from skbnp.utils.typing import MatrixLike, RandomStateLike
 
 
-class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters:
+    """Parameters of NestedCRP."""
+
+    max_depth: int = field(default=3, kw_only=False)
+    max_components: int | None = None
+    learning_method: str = "batch"
+    child_concentration: float = 1.0
+    level_prior: ArrayLike = 1.0
+    topic_word_prior: ArrayLike = 0.3
+    learn_priors: bool | str = "concentrations"
+    child_concentration_prior: Sequence[float] = (1.0, 1.0)
+    structure_moves: bool | TreeMoves = True
+    local_family: Literal["conditional", "factorised"] = "conditional"
+    init: Any = "gibbs"
+    batch_size: int = 256
+    learning_offset: float = 1.0
+    learning_decay: float = 0.6
+    total_samples: float | None = None
+    max_iter: int = 100
+    tol: float = 1e-5
+    max_doc_update_iter: int = 100
+    mean_change_tol: float = 1e-3
+    sparse_output: bool = False
+    n_jobs: int | None = None
+    random_state: RandomStateLike = None
+    verbose: int = 0
+    warm_start: bool = False
+
+
+class NestedCRP(_Parameters, _trees.TopicTreeMixin, BoundMixin, CountModel):
     """Nested Chinese restaurant process topic model, by variational inference.
 
     Learns a tree of topics, general ones near the root and special ones at the leaves,
@@ -202,75 +210,16 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
     True
     """
 
-    _parameter_constraints: dict = {
-        **CountModel._parameter_constraints,
-        "max_depth": [Interval(Integral, 1, _trees.MOST_LEVELS, closed="both")],
-        "max_components": [NUMBER, None],
-        "learning_method": [StrOptions({"batch", "online", "memoized"})],
-        "child_concentration": [PRIOR],
-        "level_prior": [Real, "array-like"],
-        "topic_word_prior": [Real, "array-like"],
-        "child_concentration_prior": [tuple, list],
-        "structure_moves": ["boolean", TreeMoves],
-        "local_family": [StrOptions({"conditional", "factorised"})],
-        "init": [
-            StrOptions({"gibbs", "sequential"}),
-            HasMethods(["decision_path"]),
+    _parameter_constraints: dict = _base.constraints_of(
+        _Parameters,
+        topic_word_prior=[Real, "array-like"],
+        structure_moves=["boolean", TreeMoves],
+        local_family=[valid.StrOptions({"conditional", "factorised"})],
+        init=[
+            valid.StrOptions({"gibbs", "sequential"}),
+            valid.HasMethods(["decision_path"]),
         ],
-    }
-
-    def __init__(
-        self,
-        max_depth=3,
-        *,
-        max_components=None,
-        learning_method="batch",
-        child_concentration=1.0,
-        level_prior: ArrayLike = 1.0,
-        topic_word_prior: ArrayLike = 0.3,
-        learn_priors: bool | str = "concentrations",
-        child_concentration_prior: Sequence[float] = (1.0, 1.0),
-        structure_moves: bool | TreeMoves = True,
-        local_family="conditional",
-        init: Any = "gibbs",
-        batch_size=256,
-        learning_offset=1.0,
-        learning_decay=0.6,
-        total_samples=None,
-        max_iter=100,
-        tol=1e-5,
-        max_doc_update_iter=100,
-        mean_change_tol=1e-3,
-        sparse_output=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        warm_start=False,
-    ):
-        self.max_depth = max_depth
-        self.max_components = max_components
-        self.learning_method = learning_method
-        self.child_concentration = child_concentration
-        self.level_prior = level_prior
-        self.topic_word_prior = topic_word_prior
-        self.learn_priors = learn_priors
-        self.child_concentration_prior = child_concentration_prior
-        self.structure_moves = structure_moves
-        self.local_family = local_family
-        self.init = init
-        self.batch_size = batch_size
-        self.learning_offset = learning_offset
-        self.learning_decay = learning_decay
-        self.total_samples = total_samples
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_doc_update_iter = max_doc_update_iter
-        self.mean_change_tol = mean_change_tol
-        self.sparse_output = sparse_output
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
+    )
 
     # -- learning ---------------------------------------------------------------------
 
@@ -283,12 +232,12 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
             return self.structure_moves
         return TreeMoves() if self.structure_moves else None
 
-    def _make_model(self) -> NestedModel:
-        return NestedModel(
+    def _make_model(self) -> ncrp.NestedModel:
+        return ncrp.NestedModel(
             self._level_priors(),
             learn_concentration=self.learn_priors is not False,
             learn_topic_prior=self.learn_priors is True,
-            concentration=check_gamma_prior(self, "child_concentration_prior"),
+            concentration=valid.check_gamma_prior(self, "child_concentration_prior"),
         )
 
     @property
@@ -297,7 +246,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
 
     def _start(self, model, counts, seed_entropy, n_docs) -> Posterior:
         """Return a posterior of a root, before a start is chosen."""
-        root = TopicTree(Tree(), np.zeros((1, 0)), np.zeros(1))
+        root = ncrp.TopicTree(Tree(), np.zeros((1, 0)), np.zeros(1))
         nothing = SeenWords(np.empty(0, np.intp), counts.shape[1])
         model = _with_seen(model, nothing)
         return start_posterior(model, root, seed_entropy, self._component_limit())
@@ -320,8 +269,8 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
     def _why_not_converged(self) -> str:
         return "left no two passes to compare between which the tree stayed."
 
-    def _accept(self, counts, goes_on):
-        begun = goes_on and self._posterior.n_steps > 0
+    def _accept(self, counts, X, *, reset, method):
+        begun = not reset and self._posterior.n_steps > 0
         if not begun and not isinstance(self.init, str):
             _trees.check_tree(self.init, counts.shape[1], self.max_depth)
             if not hasattr(self.init, "samples_"):
@@ -367,9 +316,8 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
         (counts, local_step), moves = around, self._moves()
         if self.learning_method == "online":
             schedule = self._schedule(posterior, Corpus(counts))
-            return self._online_learner(
-                Learner, posterior, counts, schedule, local_step
-            )
+            given = posterior, counts, schedule, local_step
+            return self._online_learner(Learner, *given)
         memoized = self.learning_method == "memoized"
         corpus = local.TreeCorpus(counts, self.batch_size if memoized else None)
         parts = corpus.schedule(n_joint=1 if memoized else np.inf)
@@ -389,10 +337,8 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
         if posterior.n_steps == 0:
             self._begin(posterior, counts, local_step, monitor)
         counts = _compact(posterior, counts)
-        schedule = self._stream_schedule(posterior, counts)
-        self._online_learner(
-            StreamLearner, posterior, counts, schedule, local_step
-        ).one_pass(monitor)
+        given = posterior, counts, self._stream_schedule(posterior, counts), local_step
+        self._online_learner(StreamLearner, *given).one_pass(monitor)
 
     def _fitted_attributes(self, posterior, *given):
         topics, priors = posterior.state, posterior.model.priors
@@ -411,17 +357,23 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
 
     # -- loading ----------------------------------------------------------------------
 
-    _saved_parts = {"model": NestedModel, "state": TopicTree, "global_stats": PathStats}
+    _saved_parts = {
+        "model": ncrp.NestedModel,
+        "state": ncrp.TopicTree,
+        "global_stats": ncrp.PathStats,
+    }
 
     def _check_saved(self) -> dict[str, int]:
         sizes, topics = super()._check_saved(), self._posterior.state
         priors, tree = self._posterior.model.priors, topics.tree
-        check_levels(priors.n_levels, tree, MAX_LEVELS)
-        check_type("seen words", priors.seen, SeenWords)
-        check_seen_words(priors.seen, self.n_features_in_)
+        _saved.check_levels(priors.n_levels, tree, MAX_LEVELS)
+        _saved.check_type("seen words", priors.seen, SeenWords)
+        _saved.check_seen_words(priors.seen, self.n_features_in_)
         # Parameters of the topics' Dirichlet posteriors, but for rounding.
         parameters = topics.word_counts + priors.topic_prior[tree.depth][:, None]
-        check_number("word_counts", parameters.min(initial=0), least=-1e-6, most=LARGE)
+        _saved.check_number(
+            "word_counts", parameters.min(initial=0), least=-1e-6, most=_saved.LARGE
+        )
         return sizes
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
@@ -429,8 +381,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
     @property
     def components_(self) -> np.ndarray:
         """Variational Dirichlet parameters of the topics, (n_components_, V)."""
-        check_is_fitted(self)
-        topics, priors = self._posterior.state, self._posterior.model.priors
+        topics, priors = self._fitted_posterior.state, self._posterior.model.priors
         eta = priors.topic_prior[topics.tree.depth][:, None]
         components = np.repeat(eta, priors.seen.n_vocabulary, axis=1)
         components[:, priors.seen.words] += topics.word_counts
@@ -439,14 +390,12 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
     @property
     def n_active_components_(self) -> int:
         """Nodes with at least max(1, 1e-4 of all) expected tokens."""
-        check_is_fitted(self)
-        tokens = self._posterior.global_stats.word_counts.sum(axis=1)
+        tokens = self._fitted_posterior.global_stats.word_counts.sum(axis=1)
         return int(are_in_use(tokens).sum())
 
     def _predictor(self) -> PathPredictor:
-        check_is_fitted(self)
-        priors = self._posterior.model.priors
-        tree = path_globals(self._posterior.state, priors, is_mean=True)
+        priors = self._fitted_posterior.model.priors
+        tree = ncrp.path_globals(self._posterior.state, priors, is_mean=True)
         stop, family = self._local_stop(), self.local_family
         return PathPredictor([tree], stop, family, priors.seen)
 
@@ -483,7 +432,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
         return per_token(terms, fresh.n_tokens)
 
 
-def _with_seen(model: NestedModel, seen: SeenWords | None) -> NestedModel:
+def _with_seen(model: ncrp.NestedModel, seen: SeenWords | None) -> ncrp.NestedModel:
     return replace(model, priors=replace(model.priors, seen=seen))
 
 

@@ -1,8 +1,7 @@
 """Estimator of the nested HDP, whose documents mix nodes of a whole tree."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from numbers import Integral, Real
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,53 +9,26 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from skbnp.components.word_topics import SeenWords, WordTopics
-from skbnp.estimators._base import NUMBER, PRIOR, are_in_use
+from skbnp.estimators import _base
+from skbnp.estimators._base import are_in_use
 from skbnp.estimators._hdp import FULL_SIZE, HDP
 from skbnp.estimators._known_topics import DEFAULT_PRIOR, check_names
 from skbnp.estimators._saved import check_number
-from skbnp.estimators._trees import MOST_LEVELS, check_depth
+from skbnp.estimators._trees import check_depth
 from skbnp.estimators._variational import CountModel
-from skbnp.inference.engine import (
-    DocumentWeights,
-    Learner,
-    RunningAverage,
-    StreamLearner,
-)
+from skbnp.inference import engine, protocols
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.posterior import Lineage, Posterior
-from skbnp.inference.protocols import (
-    BatchSchedule,
-    Corpus,
-    DocumentLocalStep,
-    OnlineSchedule,
-    Schedule,
-)
 from skbnp.inference.trials import adopt
+from skbnp.models import nested_hdp
 from skbnp.models.hdp.burstiness import NO_BURSTINESS
 from skbnp.models.hdp.fold_in import fold_in_posterior
 from skbnp.models.hdp.posterior import PartCache, has_doubled
-from skbnp.models.nested_hdp import (
-    MixedTree,
-    NestedHDPModel,
-    NestedPosterior,
-    NestedPredictor,
-    NestedStats,
-    NestedStep,
-    grouped_start,
-    prune,
-)
 from skbnp.trees import Tree, TreeView
+from skbnp.utils import validation as valid
 from skbnp.utils.arrays import with_columns
 from skbnp.utils.ranges import Unlimited
-from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import (
-    HasMethods,
-    Interval,
-    Options,
-    StrOptions,
-    check_gamma_prior,
-    check_is_fitted,
-)
+from skbnp.utils.typing import MatrixLike, RandomStateLike
 
 #: The topic prior of a tree over that of the flat fit, unless topics explain tables:
 #: general words go up, so that topics are sharper.
@@ -70,7 +42,40 @@ FORGETTING_PASSES = 2
 REMEMBERED = 0.5
 
 
-class NestedHDP(CountModel):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters:
+    """Parameters of NestedHDP."""
+
+    max_depth: int = field(default=3, kw_only=False)
+    n_themes: int | None = None
+    max_components: int | None = None
+    min_gain: float = 0.0
+    learning_method: str = "online"
+    stop_prior: Sequence[float] = (0.3, 0.3)
+    child_concentration: float = 1.0
+    doc_concentration: float = 1.0
+    topic_word_prior: float | str = "auto"
+    learn_priors: bool = True
+    child_concentration_prior: Sequence[float] = (1.0, 1.0)
+    doc_concentration_prior: Sequence[float] = (1.0, 1.0)
+    burstiness: bool | str = "auto"
+    init: Any = "auto"
+    batch_size: int | str = "auto"
+    learning_offset: float = 1.0
+    learning_decay: float = 0.5
+    total_samples: float | None = None
+    max_iter: int = 5
+    tol: float = 1e-4
+    max_doc_update_iter: int = 100
+    mean_change_tol: float = 1e-3
+    sparse_output: bool = False
+    n_jobs: int | None = None
+    random_state: RandomStateLike = None
+    verbose: int = 0
+    warm_start: bool = False
+
+
+class NestedHDP(_Parameters, CountModel):
     """Nested hierarchical Dirichlet process topic model, by variational inference.
 
     Learns a tree of topics over which each document mixes freely [1]_: it predicts as a
@@ -226,24 +231,13 @@ class NestedHDP(CountModel):
     True
     """
 
-    _parameter_constraints: dict = {
-        **CountModel._parameter_constraints,
-        "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
-        "n_themes": [NUMBER, None],
-        "max_components": [NUMBER, None],
-        "min_gain": [Interval(Real, 0, 0.5, closed="both")],
-        "learning_method": [StrOptions({"batch", "online", "memoized"})],
-        "stop_prior": [tuple, list],
-        "child_concentration": [PRIOR],
-        "doc_concentration": [PRIOR],
-        "topic_word_prior": [PRIOR, StrOptions({"auto"})],
-        "learn_priors": ["boolean"],
-        "child_concentration_prior": [tuple, list],
-        "doc_concentration_prior": [tuple, list],
-        "burstiness": [StrOptions({"auto"}), Options(bool, {False})],
-        "init": [StrOptions({"auto"}), HasMethods(["merge_components"])],
-        "batch_size": [NUMBER, StrOptions({"auto"})],
-    }
+    _parameter_constraints: dict = _base.constraints_of(
+        _Parameters,
+        topic_word_prior=[_base.PRIOR, _base.AUTO],
+        learn_priors=["boolean"],
+        init=[_base.AUTO, valid.HasMethods(["merge_components"])],
+        batch_size=[_base.NUMBER, _base.AUTO],
+    )
 
     # Fitted
     tree_: TreeView
@@ -253,95 +247,37 @@ class NestedHDP(CountModel):
     word_discount_: float
     word_concentration_: Unlimited
 
-    def __init__(
-        self,
-        max_depth=3,
-        *,
-        n_themes=None,
-        max_components=None,
-        min_gain=0.0,
-        learning_method="online",
-        stop_prior: Sequence[float] = (0.3, 0.3),
-        child_concentration=1.0,
-        doc_concentration=1.0,
-        topic_word_prior: float | str = "auto",
-        learn_priors=True,
-        child_concentration_prior: Sequence[float] = (1.0, 1.0),
-        doc_concentration_prior: Sequence[float] = (1.0, 1.0),
-        burstiness: bool | str = "auto",
-        init: Any = "auto",
-        batch_size: int | str = "auto",
-        learning_offset=1.0,
-        learning_decay=0.5,
-        total_samples=None,
-        max_iter=5,
-        tol=1e-4,
-        max_doc_update_iter=100,
-        mean_change_tol=1e-3,
-        sparse_output=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        warm_start=False,
-    ):
-        self.max_depth = max_depth
-        self.n_themes = n_themes
-        self.max_components = max_components
-        self.min_gain = min_gain
-        self.learning_method = learning_method
-        self.stop_prior = stop_prior
-        self.child_concentration = child_concentration
-        self.doc_concentration = doc_concentration
-        self.topic_word_prior = topic_word_prior
-        self.learn_priors = learn_priors
-        self.child_concentration_prior = child_concentration_prior
-        self.doc_concentration_prior = doc_concentration_prior
-        self.burstiness = burstiness
-        self.init = init
-        self.batch_size = batch_size
-        self.learning_offset = learning_offset
-        self.learning_decay = learning_decay
-        self.total_samples = total_samples
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_doc_update_iter = max_doc_update_iter
-        self.mean_change_tol = mean_change_tol
-        self.sparse_output = sparse_output
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-
     # -- learning ---------------------------------------------------------------------
 
-    def _make_model(self) -> NestedHDPModel:
-        stop, go = check_gamma_prior(self, "stop_prior")
-        return NestedHDPModel(
+    def _make_model(self) -> nested_hdp.NestedHDPModel:
+        stop, go = valid.check_gamma_prior(self, "stop_prior")
+        return nested_hdp.NestedHDPModel(
             stop=stop,
             go=go,
             learn_concentrations=self.learn_priors,
-            child_prior=check_gamma_prior(self, "child_concentration_prior"),
-            doc_prior=check_gamma_prior(self, "doc_concentration_prior"),
+            child_prior=valid.check_gamma_prior(self, "child_concentration_prior"),
+            doc_prior=valid.check_gamma_prior(self, "doc_concentration_prior"),
         )
 
-    def _accept(self, counts, goes_on):
-        begun = goes_on and self._can_continue()
+    def _accept(self, counts, X, *, reset, method):
+        begun = not reset and self._can_continue()
         if not begun and not isinstance(self.init, str):
+            check_names(self.init, X)
             _check_flat(self.init, counts.shape[1])
         return counts
 
-    def _start(self, model, counts, seed_entropy, n_docs) -> NestedPosterior:
+    def _start(self, model, counts, seed_entropy, n_docs) -> nested_hdp.NestedPosterior:
         """Return a posterior of a root without words; `_find_start` finds the tree."""
         nothing = SeenWords(np.empty(0, np.intp), counts.shape[1])
         eta = self.topic_word_prior
-        state = MixedTree(
+        state = nested_hdp.MixedTree(
             Tree(),
             np.ones(1),
             np.full(1, float(self.doc_concentration)),
             float(self.child_concentration),
             DEFAULT_PRIOR if isinstance(eta, str) else float(eta),
         )
-        return NestedPosterior(
+        return nested_hdp.NestedPosterior(
             model,
             state,
             model.start(state, WordTopics(np.zeros((0, 1)), nothing)),
@@ -351,7 +287,9 @@ class NestedHDP(CountModel):
             max_components=self._component_limit(),
         )
 
-    def _start_stream(self, model, rows, seed_entropy, n_rows) -> NestedPosterior:
+    def _start_stream(
+        self, model, rows, seed_entropy, n_rows
+    ) -> nested_hdp.NestedPosterior:
         """Return a root without words, and without documents so far."""
         nothing = sp.csr_array((0, rows.shape[1]))
         posterior = self._start(model, rows, seed_entropy, n_rows)
@@ -360,19 +298,13 @@ class NestedHDP(CountModel):
     def _can_continue(self) -> bool:
         return len(self._posterior.global_stats.topic_words.seen) > 0
 
-    def _resumed(self, model, *, in_fit: bool) -> NestedPosterior:
+    def _resumed(self, model, *, in_fit: bool) -> nested_hdp.NestedPosterior:
         state = self._posterior.state
         check_depth(self, max(self.max_depth, state.tree.max_depth + 1))
         if self.burstiness != "auto":
             state = replace(state, burstiness=None, by_tables=False)
         result = replace(super()._resumed(model, in_fit=in_fit), state=state)
         return replace(result, documents=None) if in_fit else result
-
-    def _read(self, X, *, reset: bool, method: str, sample_weight=None):
-        """Check counts, and the columns of a model to start from."""
-        if reset and not isinstance(self.init, str):
-            check_names(self.init, X)  # `_accept` checks all else
-        return super()._read(X, reset=reset, method=method, sample_weight=sample_weight)
 
     def _widened(self, posterior, rows, vocabulary):
         """Return the posterior with new columns, kept documents included."""
@@ -436,7 +368,7 @@ class NestedHDP(CountModel):
         if isinstance(eta, str):
             eta = flat.state.topic_word_prior
             eta *= 1.0 if by_tables else PRIOR_SHARE
-        start = grouped_start(
+        start = nested_hdp.grouped_start(
             posterior.model,
             flat.global_stats.topic_words,
             doc_topic,
@@ -467,36 +399,19 @@ class NestedHDP(CountModel):
         monitor.report("start: learns topics without a tree")
         return flat._learn_anew(counts, posterior.seed_entropy, executor, monitor)
 
-    def _local_step(self, executor: Executor) -> DocumentLocalStep:
-        step: Any = NestedStep
-        return DocumentLocalStep(self._local_stop(), executor, step)
+    def _local_step(self, executor: Executor) -> protocols.DocumentLocalStep:
+        step: Any = nested_hdp.NestedStep
+        return protocols.DocumentLocalStep(self._local_stop(), executor, step)
 
     def _make_learner(self, posterior, around, goes_on):
         """Return the learner of `fit`: running averages over documents."""
-        counts, local_step = around
-        weights = DocumentWeights(counts.shape[0], 1.0)  # the start counts each once
-        is_online = self.learning_method == "online"
-        cache = (
-            RunningAverage(weights)
-            if is_online
-            else PartCache(document_weights=weights)
-        )
-        return Learner(
-            posterior,
-            Corpus(counts),
-            self._fit_schedule(posterior, counts),
-            local_step,
-            cache,
-        )
-
-    def _fit_schedule(self, posterior, counts) -> Schedule:
-        """Return the schedule of a fit: online, or all documents at once."""
-        if self.learning_method == "batch":
-            return BatchSchedule.of_rows(counts.shape[0])
-        schedule: OnlineSchedule = self._schedule(posterior, Corpus(counts))
-        if self.learning_method == "memoized":
-            return replace(schedule, reshuffle=False)
-        return replace(schedule, n_forgetting=FORGETTING_PASSES)
+        corpus, local_step = protocols.Corpus(around[0]), around[1]
+        weights = engine.DocumentWeights(corpus.n_docs, 1.0)  # the start has each once
+        cache: Any = PartCache(document_weights=weights)
+        if self.learning_method == "online":
+            cache = engine.RunningAverage(weights)
+        schedule = self._fit_schedule(posterior, corpus, FORGETTING_PASSES)
+        return engine.Learner(posterior, corpus, schedule, local_step, cache)
 
     def _learn_all(self, posterior, session) -> bool:
         """Make the passes of `fit`, then prune the tree."""
@@ -535,12 +450,12 @@ class NestedHDP(CountModel):
             size = counts.shape[0] / schedule.n_batches
             share = {"offset": 0.0, "decay": 1.0, "first_step": posterior.n_seen / size}
             schedule = replace(schedule, full_size=1, **share)
-        StreamLearner(
+        engine.StreamLearner(
             posterior,
-            Corpus(counts),
+            protocols.Corpus(counts),
             schedule,
             self._local_step(executor),
-            RunningAverage(),
+            engine.RunningAverage(),
         ).one_pass(monitor)
         if is_kept:
             n_updates = self._n_updates_of(posterior.n_seen / size)
@@ -591,9 +506,9 @@ class NestedHDP(CountModel):
     # -- loading ----------------------------------------------------------------------
 
     _saved_parts = {
-        "model": NestedHDPModel,
-        "state": MixedTree,
-        "global_stats": NestedStats,
+        "model": nested_hdp.NestedHDPModel,
+        "state": nested_hdp.MixedTree,
+        "global_stats": nested_hdp.NestedStats,
     }
 
     def _check_saved(self) -> dict[str, int]:
@@ -614,20 +529,19 @@ class NestedHDP(CountModel):
     @property
     def components_(self) -> np.ndarray:
         """Dirichlet parameters of the topics, (n_components_, V)."""
-        check_is_fitted(self)
-        held = self._posterior.global_stats.topic_words.dense()
+        held = self._fitted_posterior.global_stats.topic_words.dense()
         held += self.topic_word_prior_
         return np.ascontiguousarray(held.T)
 
     @property
     def n_active_components_(self) -> int:
         """Nodes with at least max(1, 1e-4 of all) expected tokens."""
-        check_is_fitted(self)
-        return int(are_in_use(self._posterior.global_stats.topic_words.total).sum())
+        return int(
+            are_in_use(self._fitted_posterior.global_stats.topic_words.total).sum()
+        )
 
-    def _predictor(self) -> NestedPredictor:
-        check_is_fitted(self)
-        return NestedPredictor(self._posterior, self._local_stop())
+    def _predictor(self) -> nested_hdp.NestedPredictor:
+        return nested_hdp.NestedPredictor(self._fitted_posterior, self._local_stop())
 
     def transform(self, X: MatrixLike) -> np.ndarray | sp.csr_array:
         """Infer the proportions of nodes in documents.
@@ -644,12 +558,15 @@ class NestedHDP(CountModel):
             sum to one, the mass of topics that are not in the tree left out. A document
             without tokens gets the prior shares. float32 if `X` is, otherwise float64.
         """
-        counts, dtype = self._check_counts(X, "transform")
-        with Executor(self.n_jobs) as executor:
-            shares, _ = self._predictor().infer(counts, executor)
-        shares = shares / shares.sum(axis=1, keepdims=True)
-        shares = shares.astype(dtype, copy=False)
+        shares, dtype = self._shares(X, "transform")
+        shares = (shares / shares.sum(axis=1, keepdims=True)).astype(dtype, copy=False)
         return sp.csr_array(shares) if self.sparse_output else shares
+
+    def _shares(self, X: MatrixLike, method: str) -> tuple[np.ndarray, np.dtype]:
+        """Infer shares of nodes in documents."""
+        counts, dtype = self._check_counts(X, method)
+        with Executor(self.n_jobs) as executor:
+            return self._predictor().infer(counts, executor)[0], dtype
 
     def _expected_uses(self, counts: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
         """Expected tokens of nodes in documents, (n_docs, n_components_), and words."""
@@ -672,10 +589,7 @@ class NestedHDP(CountModel):
             root, where the tree has no other node. What share that is, summed over the
             branch, tells how well one branch describes a document.
         """
-        counts, _ = self._check_counts(X, "apply")
-        with Executor(self.n_jobs) as executor:
-            shares, _ = self._predictor().infer(counts, executor)
-        tree = self._posterior.state.tree
+        (shares, _), tree = self._shares(X, "apply"), self._posterior.state.tree
         branches = np.flatnonzero(tree.depth == 1)
         if len(branches) == 0:
             return np.zeros(len(shares), dtype=np.intp)
@@ -685,7 +599,7 @@ class NestedHDP(CountModel):
 
 def _prune(posterior: Posterior) -> None:
     """Merge leaves that no document uses into their parents, in place."""
-    state, stats, pairs = prune(
+    state, stats, pairs = nested_hdp.prune(
         posterior.model, posterior.state, posterior.global_stats
     )
     if not pairs:
@@ -696,7 +610,7 @@ def _prune(posterior: Posterior) -> None:
 
 def _check_flat(init: Any, n_features: int) -> None:
     """Raise unless a model to start from is a fitted HDP of these columns."""
-    check_is_fitted(init)
+    valid.check_is_fitted(init)
     flat = getattr(init, "_posterior", None)
     if not isinstance(init, HDP) and not isinstance(getattr(init, "estimator", 0), HDP):
         raise ValueError(f"init must be a fitted HDP, got {type(init).__name__}.")

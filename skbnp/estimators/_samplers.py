@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral
 from typing import Any, Self, TypedDict
 
 import numpy as np
@@ -13,41 +12,19 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.estimators import _base
+from skbnp.estimators import _base, _saved
 from skbnp.estimators._checkpoints import FitRecord, FitSession, save_chunk
-from skbnp.estimators._known_topics import check_names
-from skbnp.estimators._saved import (
-    check_history,
-    check_ids,
-    check_number,
-    check_sizes,
-    check_type,
-)
-from skbnp.inference.chains import (
-    ChainMonitor,
-    ChainStart,
-    ChainState,
-    GibbsChain,
-    run_chains,
-)
+from skbnp.inference import chains as sampling
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import SILENT, Account, shown, thin
 from skbnp.rows.batch import Tokens
+from skbnp.utils import validation as valid
 from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.fitted import has_mixed, mixing
 from skbnp.utils.labels import Label
 from skbnp.utils.random import draw_seed_entropy
 from skbnp.utils.ranges import MOST_IDS, Entropy, Id, Steps
 from skbnp.utils.typing import Ints, MatrixLike
-from skbnp.utils.validation import (
-    Interval,
-    Vocabulary,
-    check_copies,
-    check_is_fitted,
-    feature_names_of,
-    fit_context,
-    whole_counts,
-)
 from skbnp.utils.warnings import warn_caller
 
 #: Columns of the history by which chains are compared, and what they hold.
@@ -70,13 +47,6 @@ class Sampler(_base.ComponentModel):
     `fit` and `partial_fit`, as variational estimators.
     """
 
-    _parameter_constraints: dict = {
-        **_base.COMMON,
-        "burn_in": [Interval(Integral, 0, None, closed="left"), None],
-        "thin": [_base.NUMBER],
-        "n_chains": [Interval(Integral, 1, 1000, closed="both")],
-    }
-
     # Parameters
     max_iter: int
     burn_in: int | None
@@ -91,7 +61,7 @@ class Sampler(_base.ComponentModel):
     n_components_posterior_: dict[int, float]
     _seed_entropy: Entropy
     _next_id: Id  # of components
-    _chains: tuple[ChainState, ...] | None  # None: no chain can go on
+    _chains: tuple[sampling.ChainState, ...] | None  # None: no chain can go on
     _kept: list[Any]
     _data: str | None  # name of the corpus that the chains are over
     _burnt: Steps = 0  # their burn-in
@@ -99,16 +69,17 @@ class Sampler(_base.ComponentModel):
     #: Columns of the history.
     _columns: tuple[str, ...]
 
-    @abstractmethod
     def _check_consistency(self, goes_on: bool) -> None:
         """Raise for parameters that contradict each other."""
 
     @abstractmethod
-    def _start(self, goes_on: bool) -> ChainStart | ChainState | None:
+    def _start(self, goes_on: bool) -> sampling.ChainStart | sampling.ChainState | None:
         """Return the start of a chain on new data; None if `_starts` is needed."""
 
     @abstractmethod
-    def _starts(self, data, seed_entropy: int, goes_on: bool) -> Iterable[ChainStart]:
+    def _starts(
+        self, data, seed_entropy: int, goes_on: bool
+    ) -> Iterable[sampling.ChainStart]:
         """Yield the start of each chain on new data."""
 
     @abstractmethod
@@ -116,7 +87,7 @@ class Sampler(_base.ComponentModel):
         self,
         data,
         seed_entropy: int,
-        start: ChainStart | ChainState | None,
+        start: sampling.ChainStart | sampling.ChainState | None,
         number: int,
         *,
         burn_in: int | None = None,
@@ -159,7 +130,7 @@ class Sampler(_base.ComponentModel):
             self._forget("topic_names_")
         digest, kept, n_made = data.digest, [], 0
         n_before = self._seen_before() if goes_on else 0
-        resumed: tuple[ChainState, ...] = ()
+        resumed: tuple[sampling.ChainState, ...] = ()
         if account is not None:
             history, seed_entropy = before.history_, before._seed_entropy
             resumed, kept, burn_in = before._chains, before._kept, before._burnt
@@ -181,7 +152,7 @@ class Sampler(_base.ComponentModel):
             self._forget("samples_")  # its vocabulary is gone
             history = {name: [] for name in self._columns}
             seed_entropy = draw_seed_entropy(self.random_state)
-        monitor = ChainMonitor(history, verbose=self.verbose)
+        monitor = sampling.ChainMonitor(history, verbose=self.verbose)
         monitor.n_sweeps = n_made
         chains: list[Any] = record.restored or []
 
@@ -228,7 +199,7 @@ class Sampler(_base.ComponentModel):
                     starts = self._starts(data, seed_entropy, goes_on)
                     chains.extend(self._chains_from(starts, *given))
             try:
-                run_chains(
+                sampling.run_chains(
                     chains,
                     n_sweeps - n_made,
                     executor,
@@ -252,11 +223,11 @@ class Sampler(_base.ComponentModel):
 
     def _restored(self, data, account: Account, before: Any) -> list[Any]:
         """Return the chains of an unfinished fit that a file has."""
-        check_type("account", account, SweepsAccount)
+        _saved.check_type("account", account, SweepsAccount)
         most = max(
             self._n_sweeps(data, goes_on=is_resumed) for is_resumed in (False, True)
         )
-        check_number("n_sweeps", account["n_sweeps"], least=0, most=most)
+        _saved.check_number("n_sweeps", account["n_sweeps"], least=0, most=most)
         self._take_names(before)
         given = data, before._seed_entropy, before._burnt
         return list(self._chains_from(before._chains, *given))
@@ -289,11 +260,11 @@ class Sampler(_base.ComponentModel):
         else:
             number, history = 0, {name: [] for name in self._columns}
             seed_entropy = draw_seed_entropy(self.random_state)
-        monitor = ChainMonitor(history)
+        monitor = sampling.ChainMonitor(history)
         n_before = self._seen_before() if goes_on else 0
         n_iter = (self.n_iter_ if goes_on else 0) + 1
         n_sweeps = self._n_sweeps(data, goes_on=False) if len(data) else 0
-        chain: GibbsChain | None = None
+        chain: sampling.GibbsChain | None = None
 
         def attributes() -> dict[str, Any]:
             return {
@@ -309,7 +280,7 @@ class Sampler(_base.ComponentModel):
             session = FitSession(self, X, y, attributes, n_sweeps, "partial_fit")
             start = self._start(goes_on)
             chain = self._make_chain(data, seed_entropy, start, number, before=before)
-            run_chains(
+            sampling.run_chains(
                 [chain],
                 n_sweeps,
                 executor,
@@ -341,15 +312,11 @@ class Sampler(_base.ComponentModel):
                 r_hats[what] = r_hat
         if not r_hats:
             return
-        who = (
-            "halves of the chain disagree" if self.n_chains == 1 else "chains disagree"
-        )
-        result = ", ".join(
-            f"{value:.2f} of the {name}" for name, value in r_hats.items()
-        )
+        who = "halves of the chain" if self.n_chains == 1 else "chains"
+        result = ", ".join(f"{r_hats[name]:.2f} of the {name}" for name in r_hats)
         warn_caller(
-            f"The {who} after burn-in: R-hat is {result}, and should be near 1. "
-            "Increase max_iter.",
+            f"The {who} disagree after burn-in: R-hat is {result}, and should be near "
+            "1. Increase max_iter.",
             ConvergenceWarning,
         )
 
@@ -397,13 +364,13 @@ class Sampler(_base.ComponentModel):
         return kept
 
     def _check_saved(self) -> None:
-        check_history(self.history_, self._columns)
+        _saved.check_history(self.history_, self._columns)
         for sample in (*self.samples_, *self._kept):
             sizes = {"n_features": self.n_features_in_}
-            check_sizes(sample, sizes)
+            _saved.check_sizes(sample, sizes)
             self._check_sample(sample, sizes)
         for state in self._saved_chains():
-            check_ids("ids", state.ids, MOST_IDS)
+            _saved.check_ids("ids", state.ids, MOST_IDS)
             self._check_chain(state)
 
     def _saved_chains(self) -> tuple[Any, ...]:
@@ -416,6 +383,7 @@ class Sampler(_base.ComponentModel):
         return hasattr(self, "samples_")
 
     def _best(self) -> Any:
+        valid.check_is_fitted(self)
         return best_of(self.samples_)
 
     def _latest_step(self) -> int:
@@ -424,7 +392,7 @@ class Sampler(_base.ComponentModel):
     @property
     def log_joint_(self) -> float:
         """Log joint after the last sweep, nats per token."""
-        check_is_fitted(self)
+        valid.check_is_fitted(self)
         trace = self.history_["log_joint"]
         return trace[-1] if trace else self._best().log_joint
 
@@ -458,42 +426,27 @@ class TopicSampler(_base.TopicModelMixin, Sampler):
 
     _rounds_counts = True
     _n_seen: Steps  # documents of all calls
-    _parameter_constraints: dict = {**Sampler._parameter_constraints, **_base.SHARED}
 
     @abstractmethod
-    def _check_init(self, n_features: int) -> None:
+    def _check_init(self, X: MatrixLike, n_features: int) -> None:
         """Raise if the model to start from does not fit."""
 
-    def _check_vocabulary(self, n_features: int, names, *, in_fit: bool) -> None:
-        """Raise for parameters that do not fit a new vocabulary."""
-        if in_fit:
-            self._check_init(n_features)
+    def _accept(self, counts, X, *, reset, method):
+        """Round counts, and check their number."""
+        n_before = 0
+        if method != "fit" and not reset:
+            n_before = int(self._best().n_tokens.sum())
+        elif reset and method == "fit":
+            self._check_init(X, counts.shape[1])
+        return valid.whole_counts(counts, type(self).__name__, n_before)
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> TokenCorpus:
         """Check counts, round them to whole tokens; return a token corpus."""
-        in_fit = method == "fit"
-        init = getattr(self, "init", None)
-        if reset and in_fit and init is not None and not isinstance(init, str):
-            check_is_fitted(init)
-            check_names(init, X)
-        n_before = 0 if reset or in_fit else int(self._best().n_tokens.sum())
-        kept: list[Ints] = []
-
-        def accept(counts: sp.csr_array) -> sp.csr_array:
-            """Round counts, and check their number."""
-            if reset:
-                names = feature_names_of(X)
-                self._check_vocabulary(counts.shape[1], names, in_fit=in_fit)
-            counts = whole_counts(counts, type(self).__name__, n_before)
-            kept.append(np.flatnonzero(np.diff(counts.indptr)))
-            return counts
-
-        counts = self._read_counts(
-            X, reset=reset, method=method, accept=accept, sample_weight=sample_weight
-        )
-        rows = kept[0]
+        counts = self._read_counts(X, reset, method, sample_weight)
+        rows = np.flatnonzero(np.diff(counts.indptr))
+        counts = _base.drop_empty(counts)
         if sample_weight is not None:
-            rows = check_copies(sample_weight, X)[rows]
+            rows = valid.check_copies(sample_weight, X)[rows]
         return TokenCorpus(counts, Tokens.from_counts(counts), rows)
 
     def _seen_before(self) -> int:
@@ -506,11 +459,11 @@ class TopicSampler(_base.TopicModelMixin, Sampler):
     @property
     def n_samples_seen_(self) -> int:
         """Documents learned from; in a stream, as often as they came."""
-        check_is_fitted(self)
+        valid.check_is_fitted(self)
         return self._n_seen
 
     def _widened(
-        self, sample: Any, data: TokenCorpus, vocabulary: Vocabulary
+        self, sample: Any, data: TokenCorpus, vocabulary: valid.Vocabulary
     ) -> tuple[Any, dict[str, Any]]:
         held, n_words = sample.topic_word_counts, data.counts.shape[1]
         parts = held.data, held.indices, held.indptr
@@ -520,7 +473,7 @@ class TopicSampler(_base.TopicModelMixin, Sampler):
     def _describe(self, data) -> str:
         return f"topics of {data.counts.shape[0]} documents, {len(data)} tokens"
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @valid.fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -565,7 +518,7 @@ class TopicSampler(_base.TopicModelMixin, Sampler):
         """
         return self._fit(X, y, sample_weight=sample_weight)
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @valid.fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -606,9 +559,7 @@ class TopicSampler(_base.TopicModelMixin, Sampler):
     @property
     def n_active_components_(self) -> int:
         """Topics with at least max(1, 1e-4 of all) tokens."""
-        check_is_fitted(self)
-        tokens = self._best().n_tokens
-        return int(_base.are_in_use(tokens).sum())
+        return int(_base.are_in_use(self._best().n_tokens).sum())
 
 
 def best_of(samples: list[Any]) -> Any:

@@ -13,6 +13,7 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from skbnp.components.known_topics import TopicPriors
 from skbnp.components.word_topics import SeenWords, WordTopics
@@ -32,28 +33,22 @@ def check_fitted(estimator: Any) -> None:
     What has a value without a fit, or is computed, may be absent.
     """
     kind, attributes = type(estimator), vars(estimator)
-    hints = {name: hint for name, hint in _hints_of(kind).items() if _is_fitted(name)}
+    hints = _hints_of(kind)
+    hints = {name: hints[name] for name in hints if "_" in (name[0], name[-1])}
     for name in sorted(hints.keys() - attributes.keys() - OPTIONAL):
         if not hasattr(kind, name):
             raise ValueError(f"The saved estimator is damaged: it has no {name}.")
     for name in hints.keys() & attributes.keys():
-        check_type(name, attributes[name], hints[name])
-        if hints[name] in (float, np.ndarray, float | np.ndarray):
-            check_in_range(name, attributes[name])
+        value = attributes[name]
+        check_type(name, value, hints[name])
+        if hints[name] not in (float, np.ndarray, float | np.ndarray):
+            continue
+        if not isinstance(value, np.ndarray):
+            check_number(name, value, least=0, most=LARGE_SQUARE)
+        elif value.dtype.kind == "f":
+            check_type(name, value, Annotated[np.ndarray, Sized(*value.shape)])
     check_ids("component_ids_", estimator.component_ids_, MOST_IDS)
     check_sizes(estimator, {"n_components": estimator.n_components_})
-
-
-def check_in_range(name: str, value: Any) -> None:
-    """Raise unless a number, or the doubles of an array, are as fits leave them."""
-    if not isinstance(value, np.ndarray):
-        check_number(name, value, least=0, most=LARGE_SQUARE)
-    elif value.dtype.kind == "f":
-        check_type(name, value, Annotated[np.ndarray, Sized(*value.shape)])
-
-
-def _is_fitted(name: str) -> bool:
-    return name[0] == "_" or name[-1] == "_"
 
 
 def check_sizes(owner: object, sizes: dict[str, int]) -> None:
@@ -72,7 +67,7 @@ def check_sizes(owner: object, sizes: dict[str, int]) -> None:
                     wanted = sizes.setdefault(size, actual)
                 if actual != wanted:
                     raise damaged(name, f"has {actual}, not {wanted} {size}")
-        if is_dataclass(value):
+        if is_dataclass(value) and not isinstance(value, BaseEstimator):  # as `init`
             check_sizes(value, sizes)
 
 

@@ -1,6 +1,7 @@
 """Estimator of the HDP with sticks in corpus and documents, variational inference."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import softmax
@@ -8,23 +9,16 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.distributions import mean_weights
-from skbnp.estimators._base import NUMBER
+from skbnp.estimators import _base
 from skbnp.estimators._known_topics import TopicPriorLike, base_prior, n_given
 from skbnp.estimators._saved import check_number
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.engine import NOTHING, DocumentStarts, Learner, RunningAverage
 from skbnp.inference.executor import Executor
-from skbnp.inference.protocols import NO_MOVES, BatchSchedule, Corpus, StepInput
-from skbnp.models.hdp_sticks import (
-    BoundMerges,
-    StickHDP,
-    StickState,
-    StickStats,
-    Tables,
-    TableStep,
-)
+from skbnp.inference.protocols import NO_MOVES, Corpus, StepInput
+from skbnp.models import hdp_sticks
 from skbnp.rows.batch import Batch
-from skbnp.utils.typing import MatrixLike
+from skbnp.utils.typing import MatrixLike, RandomStateLike
 from skbnp.utils.validation import StrOptions
 from skbnp.utils.warnings import warn_caller
 
@@ -38,7 +32,37 @@ SHARE_OF_OTHERS = 0.1
 MOST_TABLES = 10**6
 
 
-class StickBreakingHDP(VariationalTopicModel):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters:
+    """Parameters of StickBreakingHDP."""
+
+    max_components: int = field(default=150, kw_only=False)
+    max_doc_components: int = field(default=15, kw_only=False)
+    learning_method: str = "online"
+    doc_concentration: float = 1.0
+    corpus_concentration: float = 1.0
+    topic_word_prior: TopicPriorLike = 0.05
+    learn_priors: bool | str = "concentrations"
+    corpus_concentration_prior: Sequence[float] = (1.0, 1.0)
+    doc_concentration_prior: Sequence[float] = (1.0, 1.0)
+    batch_size: int = 256
+    learning_offset: float = 64.0
+    learning_decay: float = 0.6
+    total_samples: float | None = None
+    max_iter: int = 20
+    tol: float = 1e-4
+    max_doc_update_iter: int = 100
+    mean_change_tol: float = 1e-3
+    warm_up: int = 5
+    init: str | BaseEstimator = "docs"
+    sparse_output: bool = False
+    n_jobs: int | None = None
+    random_state: RandomStateLike = None
+    verbose: int = 0
+    warm_start: bool = False
+
+
+class StickBreakingHDP(_Parameters, VariationalTopicModel):
     """Hierarchical Dirichlet process topic model by stick breaking, variational.
 
     A topic model in which the corpus breaks a stick into the weights of its topics, and
@@ -192,87 +216,32 @@ class StickBreakingHDP(VariationalTopicModel):
     True
     """
 
-    _parameter_constraints: dict = {
-        **VariationalTopicModel._parameter_constraints,
-        "max_components": [NUMBER],
-        "max_doc_components": [NUMBER],
-        "learning_method": [StrOptions({"batch", "online"})],
-    }
+    _parameter_constraints: dict = _base.constraints_of(
+        _Parameters,
+        max_components=[_base.NUMBER],
+        max_doc_components=[_base.NUMBER],
+        learning_method=[StrOptions({"batch", "online"})],
+    )
 
-    _evaluation_step = TableStep
+    _evaluation_step = hdp_sticks.TableStep
     _size_name = "max_components"
-
-    def __init__(
-        self,
-        max_components=150,
-        max_doc_components=15,
-        *,
-        learning_method="online",
-        doc_concentration=1.0,
-        corpus_concentration=1.0,
-        topic_word_prior: TopicPriorLike = 0.05,
-        learn_priors: bool | str = "concentrations",
-        corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
-        doc_concentration_prior: Sequence[float] = (1.0, 1.0),
-        batch_size=256,
-        learning_offset=64.0,
-        learning_decay=0.6,
-        total_samples=None,
-        max_iter=20,
-        tol=1e-4,
-        max_doc_update_iter=100,
-        mean_change_tol=1e-3,
-        warm_up=5,
-        init: str | BaseEstimator = "docs",
-        sparse_output=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        warm_start=False,
-    ):
-        self.max_components = max_components
-        self.max_doc_components = max_doc_components
-        self.learning_method = learning_method
-        self.doc_concentration = doc_concentration
-        self.corpus_concentration = corpus_concentration
-        self.topic_word_prior = topic_word_prior
-        self.learn_priors = learn_priors
-        self.corpus_concentration_prior = corpus_concentration_prior
-        self.doc_concentration_prior = doc_concentration_prior
-        self.batch_size = batch_size
-        self.learning_offset = learning_offset
-        self.learning_decay = learning_decay
-        self.total_samples = total_samples
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_doc_update_iter = max_doc_update_iter
-        self.mean_change_tol = mean_change_tol
-        self.warm_up = warm_up
-        self.init = init
-        self.sparse_output = sparse_output
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
 
     # -- learning ---------------------------------------------------------------------
 
-    def _make_model(self) -> StickHDP:
-        return StickHDP(self.max_doc_components, **self._learned())
+    def _make_model(self) -> hdp_sticks.StickHDP:
+        return hdp_sticks.StickHDP(self.max_doc_components, **self._learned())
 
-    def _start_state(self, n_docs: float, shares) -> StickState:
+    def _start_state(self, n_docs: float, shares) -> hdp_sticks.StickState:
         """Return the state of nearly equal topic weights, slowly decreasing.
 
         Or with the shares of given topics.
         """
-        n_components = self.max_components
+        n_components, tables = self.max_components, n_docs * self.max_doc_components
         if shares is None:
-            tables = n_docs * self.max_doc_components / n_components
-            tables = tables * np.linspace(1.05, 0.95, n_components)
-        else:
-            tables = n_docs * self.max_doc_components * np.maximum(shares, 1e-10)
-        return StickState(
-            tables=tables,
+            shares = np.linspace(1.05, 0.95, n_components)
+            tables /= n_components
+        return hdp_sticks.StickState(
+            tables=tables * np.maximum(shares, 1e-10),
             doc_concentration=float(self.doc_concentration),
             corpus_concentration=float(self.corpus_concentration),
             topic_word_prior=base_prior(self.topic_word_prior),
@@ -313,12 +282,10 @@ class StickBreakingHDP(VariationalTopicModel):
         return Learner(
             posterior,
             corpus,
-            BatchSchedule.of_rows(n_docs)
-            if is_batch
-            else self._schedule(posterior, corpus),
+            self._fit_schedule(posterior, corpus),
             local_step,
             RunningAverage(DocumentStarts() if is_batch else NOTHING),
-            BoundMerges() if is_batch else NO_MOVES,
+            hdp_sticks.BoundMerges() if is_batch else NO_MOVES,
             warm_up=0 if goes_on else self.warm_up * n_docs,
         )
 
@@ -340,7 +307,11 @@ class StickBreakingHDP(VariationalTopicModel):
 
     # -- loading ----------------------------------------------------------------------
 
-    _saved_parts = {"model": StickHDP, "state": StickState, "global_stats": StickStats}
+    _saved_parts = {
+        "model": hdp_sticks.StickHDP,
+        "state": hdp_sticks.StickState,
+        "global_stats": hdp_sticks.StickStats,
+    }
 
     def _check_saved(self):
         sizes, n_tables = super()._check_saved(), self._posterior.model.n_tables
@@ -399,8 +370,8 @@ class StickBreakingHDP(VariationalTopicModel):
         batch = Batch.from_counts(counts, state.n_components)
         with Executor(self.n_jobs) as executor:
             given = StepInput(posterior, batch, self._local_stop(), executor)
-            step = TableStep.prepare(given)
-            tables = Tables.joined(list(step.visit(batch.blocks, executor)))
+            step = hdp_sticks.TableStep.prepare(given)
+            tables = hdp_sticks.Tables.joined(list(step.visit(batch.blocks, executor)))
         tokens = tables.by_document(n_tables)
         behind = np.cumsum(tokens[:, ::-1], axis=1)[:, -2::-1]
         weights = mean_weights(1.0 + tokens[:, :-1], state.doc_concentration + behind)

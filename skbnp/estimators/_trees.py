@@ -20,10 +20,6 @@ from skbnp.utils.typing import Ints32, MatrixLike
 from skbnp.utils.validation import check_is_fitted, check_per_level
 from skbnp.utils.warnings import warn_caller
 
-#: Levels of a tree: each multiplies what a document may choose from, and a tree of 255,
-#: which the kernels could take, would be learned for minutes and read by nobody.
-MOST_LEVELS = 50
-
 
 def check_depth(estimator: Any, n_levels: int) -> None:
     """Raise if a fit goes on with a tree of another depth."""

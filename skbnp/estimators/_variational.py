@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -13,77 +12,20 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.word_topics import SeenWords, WordTopics
-from skbnp.estimators import _base
-from skbnp.estimators._checkpoints import (
-    FitAccount,
-    FitRecord,
-    FitSession,
-    save_chunk,
-)
-from skbnp.estimators._known_topics import (
-    Resolved,
-    check_names,
-    given_names,
-    given_topics,
-    n_given,
-    new_boosts,
-    resolve,
-    warn_of_heavy_priors,
-)
-from skbnp.estimators._saved import (
-    check_history,
-    check_number,
-    check_posterior,
-    check_type,
-)
-from skbnp.inference.engine import (
-    NOTHING,
-    PassLearner,
-    RunningAverage,
-    StreamLearner,
-    learn,
-)
+from skbnp.estimators import _base, _checkpoints, _known_topics, _saved
+from skbnp.inference import engine, protocols
+from skbnp.inference import monitor as monitors
 from skbnp.inference.executor import Executor, commit
-from skbnp.inference.monitor import (
-    Account,
-    Monitor,
-    discarding,
-    new_history,
-    shown,
-    thin,
-)
-from skbnp.inference.posterior import (
-    Lineage,
-    Posterior,
-    per_token,
-)
-from skbnp.inference.protocols import (
-    NO_MOVES,
-    Corpus,
-    DocumentLocalStep,
-    LocalStop,
-    Moves,
-    OnlineSchedule,
-    StepInput,
-)
+from skbnp.inference.posterior import Lineage, Posterior, per_token
 from skbnp.models.hdp.births import blur
 from skbnp.models.hdp.fold_in import MeanTopics, MixturePredictor, doc_prior_of
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch
+from skbnp.utils import validation as valid
 from skbnp.utils.arrays import names_by_weight, row_parts
 from skbnp.utils.plain import from_plain
 from skbnp.utils.random import Purpose, draw_seed_entropy, gamma_noise, stream
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    Vocabulary,
-    check_gamma_prior,
-    check_is_fitted,
-    feature_names_of,
-    fit_context,
-)
 from skbnp.utils.warnings import warn_caller
 
 #: Documents of the warm-up of a stream of unknown length.
@@ -108,15 +50,6 @@ class VariationalEstimator(_base.ComponentModel):
     They have their own `fit` and `partial_fit`, for documentation and further
     arguments, which call `_fit` and `_partial_fit`.
     """
-
-    _parameter_constraints: dict = {
-        **_base.COMMON,
-        "batch_size": [_base.NUMBER],
-        "learning_offset": [Interval(Real, 0, np.inf, closed="left")],
-        "learning_decay": [Interval(Real, 0.5, 1, closed="both")],
-        "total_samples": [Interval(Real, 0, np.inf, closed="neither"), None],
-        "tol": [Interval(Real, 0, np.inf, closed="left")],
-    }
 
     # Fitted
     converged_: bool
@@ -182,7 +115,7 @@ class VariationalEstimator(_base.ComponentModel):
         """Largest number of passes of `partial_fit`."""
         return 1
 
-    def _learn_all(self, posterior, session: FitSession) -> bool:
+    def _learn_all(self, posterior, session: _checkpoints.FitSession) -> bool:
         """Make the passes of `fit`; return whether the bound has converged."""
         rows, monitor = session.rows, session.monitor
         account = session.record.account
@@ -202,25 +135,27 @@ class VariationalEstimator(_base.ComponentModel):
         if self._needs_start(posterior):
             self._find_start(posterior, rows, executor, monitor)
         around = self._around(posterior, rows, executor)
-        trace = discarding(posterior.model.criterion)
+        trace = monitors.discarding(posterior.model.criterion)
         trace.tol = self.tol
         learner = self._make_learner(posterior, around, False)
-        learn(learner, trace, n_passes=self.max_iter)
+        engine.learn(learner, trace, n_passes=self.max_iter)
         return posterior
 
-    def _restored(self, rows, executor: Executor, account: Account, before: Any) -> Any:
+    def _restored(
+        self, rows, executor: Executor, account: monitors.Account, before: Any
+    ) -> Any:
         """Return the learner that a file has, and what it has of rows and threads."""
-        check_type("account", account, FitAccount)
+        _saved.check_type("account", account, _checkpoints.FitAccount)
         if account["has_ended"]:
             return None
         posterior = before._posterior
         around = self._around(posterior, rows, executor)
         learner = from_plain(account["learner"], (posterior, *around))
-        check_type("learner", learner, PassLearner)
+        _saved.check_type("learner", learner, engine.PassLearner)
         learner.check(posterior)
         return learner, around
 
-    def _learn_stream(self, posterior, session: FitSession) -> None:
+    def _learn_stream(self, posterior, session: _checkpoints.FitSession) -> None:
         """Make the passes of `partial_fit`, here one by `_learn_chunk`."""
         session.begin_pass()
         given = session.rows, session.executor, session.monitor
@@ -259,7 +194,7 @@ class VariationalEstimator(_base.ComponentModel):
         seed_entropy = draw_seed_entropy(self.random_state)
         goes_on = goes_on and self._can_continue()
         restore = partial(self._restored, rows, executor)
-        record = FitRecord(self, rows, goes_on, restore)
+        record = _checkpoints.FitRecord(self, rows, goes_on, restore)
         before, account = record.estimator, record.account
         if account is not None:
             posterior, history = before._posterior, before.history_
@@ -270,7 +205,7 @@ class VariationalEstimator(_base.ComponentModel):
         else:
             self._forget("_posterior", "topic_names_")  # their vocabulary is gone
             posterior = self._start(model, rows, seed_entropy, rows.shape[0])
-            history = new_history(model.criterion)
+            history = monitors.new_history(model.criterion)
         posterior.n_seen = max(posterior.n_seen, rows.shape[0])
         posterior.is_warm = True  # once the first passes are made
         monitor = self._monitor(model, history, tol=self.tol)
@@ -287,9 +222,9 @@ class VariationalEstimator(_base.ComponentModel):
         n_tasks += int(self._needs_start(posterior))
         given = {"rows": rows, "executor": executor, "monitor": monitor}
         given |= {"goes_on": goes_on, "record": record}
-        session = FitSession(self, X, y, fitted, n_tasks, **given)
+        session = _checkpoints.FitSession(self, X, y, fitted, n_tasks, **given)
         try:
-            with executor, shown(self.verbose):
+            with executor, monitors.shown(self.verbose):
                 monitor.report(f"learns from {self._describe(rows)}")
                 if self._needs_start(posterior):
                     with session.start():
@@ -321,12 +256,12 @@ class VariationalEstimator(_base.ComponentModel):
             if vocabulary is not None and vocabulary.size > self.n_features_in_:
                 posterior = self._widened(posterior, rows, vocabulary)
             history, n_iter = self.history_, self.n_iter_
-            thin(history)
+            monitors.thin(history)
         else:
             total = self._n_stream_docs or rows.shape[0]
             seed_entropy = draw_seed_entropy(self.random_state)
             posterior = self._start_stream(model, rows, seed_entropy, total)
-            history, n_iter = new_history(model.criterion), 0
+            history, n_iter = monitors.new_history(model.criterion), 0
         n_steps = posterior.n_steps
         monitor = self._monitor(model, history)
         features = {} if vocabulary is None else _base.features_of(vocabulary)
@@ -338,8 +273,10 @@ class VariationalEstimator(_base.ComponentModel):
         try:
             n_tasks = self._n_chunk_passes(rows)
             given = {"rows": rows, "executor": executor, "monitor": monitor}
-            session = FitSession(self, X, y, fitted, n_tasks, "partial_fit", **given)
-            with executor, shown(self.verbose):
+            session = _checkpoints.FitSession(
+                self, X, y, fitted, n_tasks, "partial_fit", **given
+            )
+            with executor, monitors.shown(self.verbose):
                 self._learn_stream(posterior, session)
         except BaseException:
             if posterior.n_steps > n_steps:
@@ -350,13 +287,13 @@ class VariationalEstimator(_base.ComponentModel):
         self.__dict__.update(fitted())
         if further is not None:
             further()
-        save_chunk(self, n_iter + 1)
+        _checkpoints.save_chunk(self, n_iter + 1)
         session.end()
         return self
 
-    def _monitor(self, model, history, tol: float = 0.0) -> Monitor:
+    def _monitor(self, model, history, tol: float = 0.0) -> monitors.Monitor:
         """Return a monitor that extends a trace, with the words of the model."""
-        return Monitor(
+        return monitors.Monitor(
             history,
             tol=tol,
             verbose=self.verbose,
@@ -365,14 +302,14 @@ class VariationalEstimator(_base.ComponentModel):
             unit=model.unit,
         )
 
-    def _schedule(self, posterior, corpus, **changes) -> OnlineSchedule:
+    def _schedule(self, posterior, corpus, **changes) -> protocols.OnlineSchedule:
         """Return minibatches of a corpus, with step sizes from the present step on."""
         settings = {
             "seed_entropy": posterior.seed_entropy,
             "total_samples": corpus.n_docs,
             "first_step": posterior.n_steps - posterior.step_origin,
         }
-        return OnlineSchedule(
+        return protocols.OnlineSchedule(
             n_rows=corpus.n_docs,
             batch_size=self._batch_size(corpus.X),
             offset=self.learning_offset,
@@ -380,14 +317,22 @@ class VariationalEstimator(_base.ComponentModel):
             **(settings | changes),
         )
 
-    def _stream_schedule(self, posterior, rows, **changes) -> OnlineSchedule:
+    def _fit_schedule(self, posterior, corpus, n_forgetting=np.inf) -> Any:
+        """Return the schedule of a fit: all rows at once, or minibatches."""
+        if self.learning_method == "batch":
+            return protocols.BatchSchedule.of_rows(corpus.n_docs)
+        if self.learning_method == "memoized":
+            return self._schedule(posterior, corpus, reshuffle=False)
+        return self._schedule(posterior, corpus, n_forgetting=n_forgetting)
+
+    def _stream_schedule(self, posterior, rows, **changes) -> protocols.OnlineSchedule:
         """Return minibatches of a chunk, in the order of its rows."""
         settings = {
             "seed_entropy": None,
             "total_samples": self._n_stream_docs,
             "n_seen": posterior.n_seen,
         }
-        return self._schedule(posterior, Corpus(rows), **(settings | changes))
+        return self._schedule(posterior, protocols.Corpus(rows), **(settings | changes))
 
     def _batch_size(self, rows) -> int:
         """Largest number of rows of a minibatch."""
@@ -413,7 +358,7 @@ class VariationalEstimator(_base.ComponentModel):
         """Return why a fit may end without two bounds to compare."""
         return "leaves no two passes to compare."
 
-    def _warn_if_not_converged(self, monitor: Monitor) -> None:
+    def _warn_if_not_converged(self, monitor: monitors.Monitor) -> None:
         """Warn if the objective has not converged."""
         exhausted = not self.converged_ and self.n_iter_ == self.max_iter
         if self.learning_method != "batch" or self.tol == 0 or not exhausted:
@@ -437,12 +382,14 @@ class VariationalEstimator(_base.ComponentModel):
 
     def _check_saved(self) -> dict[str, int]:
         """Raise unless parts of a saved posterior go together; return its sizes."""
-        check_history(self.history_, new_history(self._posterior.model.criterion))
-        sizes = check_posterior(
+        _saved.check_history(
+            self.history_, monitors.new_history(self._posterior.model.criterion)
+        )
+        sizes = _saved.check_posterior(
             self._posterior, self.n_features_in_, **self._saved_parts
         )
         n = sizes["n_components"]
-        check_number("n_components_", self.n_components_, least=n, most=n)
+        _saved.check_number("n_components_", self.n_components_, least=n, most=n)
         return sizes
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
@@ -451,15 +398,19 @@ class VariationalEstimator(_base.ComponentModel):
         return hasattr(self, "_posterior")
 
     @property
+    def _fitted_posterior(self) -> Any:
+        """The posterior; raises if there is none yet."""
+        valid.check_is_fitted(self)
+        return self._posterior
+
+    @property
     def n_samples_seen_(self) -> int:
         """Documents or rows learned from; in a stream, as often as they came."""
-        check_is_fitted(self)
-        return int(self._posterior.n_seen)
+        return int(self._fitted_posterior.n_seen)
 
     def _last(self, criterion: str) -> float:
         """Return the latest value of the monitored quantity."""
-        check_is_fitted(self)
-        if self._posterior.model.criterion != criterion:
+        if self._fitted_posterior.model.criterion != criterion:
             raise AttributeError(
                 f"This {type(self).__name__} has no {criterion}_: the fit was followed "
                 f"by {self._posterior.model.criterion}."
@@ -473,31 +424,13 @@ class VariationalEstimator(_base.ComponentModel):
 class CountModel(_base.TopicModelMixin, VariationalEstimator):
     """Base of variational models of counts: `fit` and `partial_fit` of documents."""
 
-    _parameter_constraints: dict = {
-        **VariationalEstimator._parameter_constraints,
-        **_base.SHARED,
-        "max_doc_update_iter": [_base.NUMBER],
-        "mean_change_tol": [Interval(Real, 0, np.inf, closed="left")],
-    }
-
-    def _accept(self, counts: sp.csr_array, goes_on: bool) -> sp.csr_array:
-        """Check counts against the parameters and the start; return them."""
-        return counts
-
-    def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> sp.csr_array:
-        """Check counts; `reset` sets the number and names of features."""
-        accept = partial(self._accept, goes_on=not reset)
-        return self._read_counts(
-            X, reset=reset, method=method, accept=accept, sample_weight=sample_weight
-        )
-
     def _describe(self, rows) -> str:
         return f"{rows.shape[0]} documents, {rows.shape[1]} terms"
 
-    def _local_stop(self) -> LocalStop:
-        return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
+    def _local_stop(self) -> protocols.LocalStop:
+        return protocols.LocalStop(self.max_doc_update_iter, self.mean_change_tol)
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @valid.fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -536,7 +469,7 @@ class CountModel(_base.TopicModelMixin, VariationalEstimator):
         """
         return self._fit(X, y, sample_weight=sample_weight)
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @valid.fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -607,13 +540,6 @@ class BoundMixin(ABC):
 class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
     """Base of the variational estimators of HDPs: learning, edits and evaluation."""
 
-    _parameter_constraints: dict = {
-        **CountModel._parameter_constraints,
-        **_base.CONSTRAINTS,
-        "warm_up": [Interval(Integral, 0, None, closed="left")],
-        "init": [StrOptions({"docs", "random"}), HasMethods(["transform"])],
-    }
-
     # Fitted
     doc_concentration_: float
     corpus_concentration_: float
@@ -626,12 +552,14 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         `shares` are those of topics in the corpus, (K,); None: about equal ones.
         """
 
-    def _round_moves(self) -> Moves:
+    def _round_moves(self) -> protocols.Moves:
         """Return the moves of online learning."""
-        return NO_MOVES
+        return protocols.NO_MOVES
 
-    def _local_step(self, executor: Executor) -> DocumentLocalStep:
-        return DocumentLocalStep(self._local_stop(), executor, self._evaluation_step)
+    def _local_step(self, executor: Executor) -> protocols.DocumentLocalStep:
+        return protocols.DocumentLocalStep(
+            self._local_stop(), executor, self._evaluation_step
+        )
 
     #: The document step of evaluation.
     _evaluation_step: Any = DocumentStep
@@ -650,34 +578,27 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         return {
             "learn_concentrations": self.learn_priors is not False,
             "learn_topic_prior": self.learn_priors is True,
-            "corpus_prior": check_gamma_prior(self, "corpus_concentration_prior"),
-            "doc_prior": check_gamma_prior(self, "doc_concentration_prior"),
+            "corpus_prior": valid.check_gamma_prior(self, "corpus_concentration_prior"),
+            "doc_prior": valid.check_gamma_prior(self, "doc_concentration_prior"),
         }
 
-    def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> sp.csr_array:
-        """Check counts, and resolve known topics in the vocabulary."""
-        if reset and not isinstance(self.init, str):
-            check_is_fitted(self.init)
-            check_names(self.init, X)
-        names = feature_names_of(X) if reset else None
-        may_come = method == "partial_fit" and names is not None
+    def _accept(self, counts, X, *, reset, method):
+        """Check known topics, and a model to start from, against the vocabulary."""
+        if reset:
+            if not isinstance(self.init, str):
+                _known_topics.check_names(self.init, X)
+                _known_topics.given_topics(self.init, counts.shape[1])
+            names = valid.feature_names_of(X)
+            may_come = method == "partial_fit" and names is not None
+            self._resolve_known(counts.shape[1], names, may_come=may_come)
+        return counts
 
-        def accept(counts: sp.csr_array) -> sp.csr_array:
-            """Check the known topics and the model to start from; return the counts."""
-            if reset and not isinstance(self.init, str):
-                given_topics(self.init, counts.shape[1])
-            if reset:
-                self._known_topics(counts.shape[1], names, may_come=may_come)
-            return counts
-
-        return self._read_counts(
-            X, reset=reset, method=method, accept=accept, sample_weight=sample_weight
-        )
-
-    def _known_topics(self, n_features, names, *, may_come) -> Resolved | None:
+    def _resolve_known(
+        self, n_features, names, *, may_come
+    ) -> _known_topics.Resolved | None:
         """Return the topics that are known before a fit, or None."""
         prior, size = self.topic_word_prior, self._n_started()
-        return resolve(prior, n_features, names, size, may_come=may_come)
+        return _known_topics.resolve(prior, n_features, names, size, may_come=may_come)
 
     def _start(self, model, counts, seed_entropy, n_docs) -> Posterior:
         """Return the posterior before the first update, from all documents."""
@@ -695,7 +616,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         rng, shares = stream(seed_entropy, Purpose.START), None
         n_tokens = corpus.n_tokens / max(corpus.n_docs, 1) * n_docs
         names = getattr(self, "feature_names_in_", None)
-        known = self._known_topics(seen.n_vocabulary, names, may_come=True)
+        known = self._resolve_known(seen.n_vocabulary, names, may_come=True)
         if not isinstance(self.init, str):
             if known is not None:
                 raise ValueError(
@@ -703,7 +624,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
                     "topic_word_prior: pass one of these. Known topics take the "
                     "components_ of another model, too."
                 )
-            given = given_topics(self.init, seen.n_vocabulary)
+            given = _known_topics.given_topics(self.init, seen.n_vocabulary)
             topics = given.tokens(seen.words, n_tokens)
             topics, shares = self._filled(topics, given.weights, corpus, seen, rng)
         else:
@@ -738,7 +659,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
 
     def _corpus(self, rows, seed_entropy: int) -> Any:
         """Return the rows to learn from as a `Corpus`."""
-        return Corpus(rows)
+        return protocols.Corpus(rows)
 
     def _start_topics(self, corpus, words, n_components: int, rng) -> np.ndarray:
         """Return topics of noise, or of a document each with noise, (n_words, K)."""
@@ -764,7 +685,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
             self._check_size("with warm_start=True")
         return super()._resumed(model, in_fit=in_fit)
 
-    def _widened(self, posterior, rows, vocabulary: Vocabulary) -> Posterior:
+    def _widened(self, posterior, rows, vocabulary: valid.Vocabulary) -> Posterior:
         """Return a posterior with new columns and boosts of new seed words."""
         words = posterior.global_stats.topic_words.copy()
         global_stats = posterior.global_stats
@@ -774,7 +695,9 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
             scale = (self._n_stream_docs or rows.shape[0]) / max(rows.shape[0], 1)
             counts = np.asarray(rows.sum(axis=0)).ravel() * scale
             ids = posterior.ids[words.known.columns]
-            boosts = new_boosts(self.topic_word_prior, ids, names, n_before, counts)
+            boosts = _known_topics.new_boosts(
+                self.topic_word_prior, ids, names, n_before, counts
+            )
             if boosts is not None:
                 words.boost_words(*boosts)
         return replace(posterior, global_stats=replace(global_stats, topic_words=words))
@@ -782,20 +705,20 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         least = self._least_samples(posterior, counts)
         learner = self._stream_learner(
-            posterior, counts, executor, NOTHING, least_samples=least
+            posterior, counts, executor, engine.NOTHING, least_samples=least
         )
         learner.one_pass(monitor)
 
     def _stream_learner(
         self, posterior, counts, executor, documents, **changes
-    ) -> StreamLearner:
+    ) -> engine.StreamLearner:
         """Return the learner of documents of a stream, with changes of the schedule."""
-        return StreamLearner(
+        return engine.StreamLearner(
             posterior,
-            Corpus(counts),
+            protocols.Corpus(counts),
             self._stream_schedule(posterior, counts, **changes),
             self._local_step(executor),
-            RunningAverage(documents),
+            engine.RunningAverage(documents),
             self._round_moves(),
             warm_up=self._stream_warm_up(posterior),
         )
@@ -822,7 +745,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         """Renumber topics by weight at the end of a new fit, in place."""
         n_fixed = 0  # topics that users know by their number keep it
         if not isinstance(self.init, str):
-            n_fixed = n_given(self.init)
+            n_fixed = _known_topics.n_given(self.init)
         words, n_named = posterior.global_stats.topic_words, posterior.n_named
         tokens = words.tokens
         known = posterior.ids[words.is_known].max(initial=-1) + 1
@@ -838,20 +761,15 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         prior = state.topic_word_prior
         if len(words.known):
             prior = np.ascontiguousarray(words.priors().T[rows])
-            names = given_names(self, posterior.ids)
+            names = _known_topics.given_names(self, posterior.ids)
         return {
+            **super()._fitted_attributes(posterior, history, n_iter, converged),
             **names,
-            "_posterior": posterior,
-            "n_components_": state.n_components,
             "component_ids_": posterior.ids[rows],
-            "lineage_": list(posterior.lineage),
             "topic_weights_": state.topic_weights[rows],
             "doc_concentration_": state.doc_concentration,
             "corpus_concentration_": state.corpus_concentration,
             "topic_word_prior_": prior,
-            "history_": history,
-            "n_iter_": n_iter,
-            "converged_": converged,
         }
 
     def _warn_of_components(self) -> None:
@@ -861,7 +779,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
             known, ids = words.known, self._posterior.ids
             boosts, tokens = known.boosts.sum(axis=0), words.tokens[known.columns]
             given = self.topic_word_prior, ids[known.columns]
-            warn_of_heavy_priors(*given, boosts, tokens)
+            _known_topics.warn_of_heavy_priors(*given, boosts, tokens)
 
     def _check_size(self, where: str) -> None:
         """Raise if the number of components is not that of the fit so far."""
@@ -905,8 +823,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
     @property
     def components_(self) -> np.ndarray:
         """Variational Dirichlet parameters of the topics, (n_components_, V)."""
-        check_is_fitted(self)
-        words = self._posterior.global_stats.topic_words
+        words = self._fitted_posterior.global_stats.topic_words
         topic_counts = words.dense()
         topic_counts += self._posterior.state.topic_word_prior
         words.put_given(topic_counts)
@@ -918,13 +835,12 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
 
         If documents repeat words, first uses alone.
         """
-        posterior = self._posterior
+        posterior = self._fitted_posterior
         return posterior.global_stats.topic_words.tokens[posterior.rows]
 
     @property
     def n_active_components_(self) -> int:
         """Topics with at least max(1, 1e-4 of all) expected tokens."""
-        check_is_fitted(self)
         return int(_base.are_in_use(self._topic_tokens).sum())
 
     @property
@@ -933,13 +849,12 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         return self._posterior.state
 
     def _predictor(self) -> MixturePredictor:
-        check_is_fitted(self)
-        prior = doc_prior_of(
-            self._prediction_state.doc_concentration, self.topic_weights_
-        )
-        words, rows = self._posterior.global_stats.topic_words, self._posterior.rows
-        topics = MeanTopics.of(words, self._posterior.state.topic_word_prior)
-        state = self._posterior.state
+        posterior = self._fitted_posterior
+        concentration = self._prediction_state.doc_concentration
+        prior = doc_prior_of(concentration, self.topic_weights_)
+        words, rows = posterior.global_stats.topic_words, posterior.rows
+        state = posterior.state
+        topics = MeanTopics.of(words, state.topic_word_prior)
         burstiness = getattr(state, "burstiness", None)
         background_weight = getattr(state, "background_weight", 0.0)
         return MixturePredictor.of_mean_topics(
@@ -962,7 +877,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
     def _infer_counts(self, posterior, counts, executor) -> sp.csr_array:
         """Expected tokens of each topic in each document, (n_docs, K)."""
         batch = Batch.from_counts(counts, posterior.state.n_components)
-        given = StepInput(posterior, batch, self._local_stop(), executor)
+        given = protocols.StepInput(posterior, batch, self._local_stop(), executor)
         step = DocumentStep.prepare(given)
         return expected_counts(step, batch, executor)
 
@@ -971,7 +886,9 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         counts, _ = self._check_counts(X, "elbo")
         with Executor(self.n_jobs) as executor:
             stop, posterior = self._local_stop(), self._posterior
-            local_step = DocumentLocalStep(stop, executor, self._evaluation_step)
+            local_step = protocols.DocumentLocalStep(
+                stop, executor, self._evaluation_step
+            )
             fresh = local_step.update_local(posterior, counts).stats
         terms = posterior.model.bound(
             posterior.state, posterior.global_stats.topic_words, fresh
@@ -979,7 +896,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         return per_token(terms, fresh.n_tokens)
 
 
-def drawn_documents(corpus: Corpus, words, n_drawn: int, rng) -> np.ndarray:
+def drawn_documents(corpus: protocols.Corpus, words, n_drawn: int, rng) -> np.ndarray:
     """Counts of some words in random documents, (n_words, n_drawn).
 
     Distinct documents, if there are enough.

@@ -10,7 +10,7 @@ from skbnp.inspection._compared import (
     match_components,
     stability,
 )
-from skbnp.inspection._exchange import to_anndata, to_arviz, to_lda, to_pyldavis
+from skbnp.inspection._exchange import to_lda, to_pyldavis
 from skbnp.inspection._groups import TopicGroups as TopicGroups
 from skbnp.inspection._groups import (
     TopicGroupsDisplay,
@@ -73,8 +73,6 @@ __all__ = [
     "set_topic_names",
     "stability",
     "summary",
-    "to_anndata",
-    "to_arviz",
     "to_lda",
     "to_pyldavis",
     "token_topics",

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,28 +17,16 @@ from skbnp.inspection._terms import top_terms
 from skbnp.kernels._word_topics import draw_tokens
 from skbnp.models.hdp.fold_in import mix
 from skbnp.utils import fitted as read
+from skbnp.utils import validation as valid
 from skbnp.utils.arrays import members, row_parts, rows_of
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.matching import cosines, matched, unit_rows
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
 from skbnp.utils.typing import Array, DataFrame, Flags, Ints
-from skbnp.utils.validation import (
-    CONFIDENCE,
-    POSITIVE,
-    SMALLEST_PRIOR,
-    UNIT,
-    Interval,
-    StrOptions,
-    at_least,
-    check_counts,
-    texts_in,
-    validate_params,
-)
 from skbnp.utils.warnings import warn_caller
 
 #: By how much a topic must raise the cosine of a sum to be a part of it.
 LEAST_RISE = 0.02
-SIMILARITY = Interval(Real, -1, 1, closed="both")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +99,7 @@ class Alignment:
         )
 
 
-@validate_params({"min_similarity": [SIMILARITY]})
+@valid.validated()
 def align_components(
     a: BaseEstimator | ArrayLike,
     b: BaseEstimator | ArrayLike,
@@ -338,13 +325,7 @@ class Matches:
         )
 
 
-@validate_params(
-    {
-        "min_similarity": [SIMILARITY],
-        "confidence": [CONFIDENCE],
-        "n_draws": [POSITIVE],
-    }
-)
+@valid.validated()
 def match_components(
     estimator: BaseEstimator | ArrayLike,
     reference: Any,
@@ -434,7 +415,9 @@ def match_components(
         if read.is_array(estimator):
             raise TypeError("X must be None for topics that are given as an array.")
         model = read.fitted_model(estimator)
-        counts = check_counts(read.model_rows(estimator, X), whom="match_components")
+        counts = valid.check_counts(
+            read.model_rows(estimator, X), whom="match_components"
+        )
         eta = float(np.median(getattr(model, "topic_word_prior_", 0.0)))
         rng = stream(draw_seed_entropy(random_state), Purpose.INTERVALS, 0)
         angles, same = np.zeros((2, n_draws + 1, len(used)))
@@ -794,12 +777,12 @@ class DocumentDraws:
                 topics = fixed.copy()
                 drawn = rng.standard_gamma(eta + words)
                 topics[~is_fixed] = read.normalised_rows(drawn)
-            own = np.maximum(alpha * means[parts], SMALLEST_PRIOR)
+            own = np.maximum(alpha * means[parts], valid.SMALLEST_PRIOR)
             tables, alpha = own * _growth(own, tokens), _concentration(own, tokens)
             means = read.normalised_rows(
                 rng.standard_gamma(base + of_parts @ tables), base
             )
-            own = np.maximum(alpha * means[parts], SMALLEST_PRIOR)
+            own = np.maximum(alpha * means[parts], valid.SMALLEST_PRIOR)
             theta = read.normalised_rows(rng.standard_gamma(own + tokens), base)
             if step >= BURN_IN and (step - BURN_IN) % THIN == THIN - 1:
                 yield topics, tokens, alpha * means
@@ -905,15 +888,7 @@ class Consensus(read.GivenTopics):
         )
 
 
-LEVELS: dict[str, list] = {
-    "min_recurrence": [UNIT],
-    "min_similarity": [SIMILARITY],
-    "merge_similarity": [SIMILARITY],
-    "random_state": ["random_state"],
-}
-
-
-@validate_params(LEVELS | {"confidence": [CONFIDENCE], "n_draws": [POSITIVE]})
+@valid.validated()
 def consensus_components(
     estimators: BaseEstimator | Sequence[BaseEstimator],
     X: Any = None,
@@ -1175,7 +1150,9 @@ def _add_documents(
             f"X must be None for {name}, which has no Dirichlet prior of the "
             "topics of a document: intervals of terms alone can be estimated."
         )
-    counts = [check_counts(read.model_rows(model, X), whom="X") for model in models]
+    counts = [
+        valid.check_counts(read.model_rows(model, X), whom="X") for model in models
+    ]
     n_docs, n_topics, n_draws = counts[0].shape[0], result.n_components_, len(owners)
     result.doc_topic_distr_ = np.zeros((n_docs, n_topics))
     result.doc_topic_interval_ = np.zeros((2, n_docs, n_topics))
@@ -1272,10 +1249,10 @@ class Stability:
         return float(self.agreement[pairs].mean())
 
 
-RESAMPLING = StrOptions({"subsample", "bootstrap"})
-
-
-@validate_params(LEVELS | {"n_fits": [at_least(2)], "resampling": [RESAMPLING, None]})
+@valid.validated(
+    n_fits=[valid.at_least(2)],
+    resampling=[valid.StrOptions({"subsample", "bootstrap"}), None],
+)
 def stability(
     estimator: BaseEstimator,
     X: Any,
@@ -1347,7 +1324,7 @@ def stability(
     """
     rng = check_random_state(random_state)
     rows = X if hasattr(X, "shape") else list(X)
-    texts = texts_in(rows)
+    texts = valid.texts_in(rows)
     documents, fits = rows if texts is None else texts, []
     for seed in rng.randint(SEEDS, size=n_fits).tolist():
         fit = clone(estimator)

@@ -14,24 +14,16 @@ from numpy.typing import ArrayLike
 from skbnp.components.topic_groups import Grouping, TopicCounts, cut, group_topics
 from skbnp.estimators._merge_fits import merges_of, merges_to
 from skbnp.inference.executor import Executor
+from skbnp.inspection import _terms
 from skbnp.inspection._displays import COLOURS, FONT, GREY, MARGIN, MAX_WIDTH, Display
-from skbnp.inspection._terms import (
-    LEAST_TOKENS,
-    UNIT_TOL,
-    columns_by_relevance,
-    doc_counts,
-    doc_shares,
-    rank_topics,
-    relevant_terms,
-)
 from skbnp.metrics import document_completion_score, topic_coherence
 from skbnp.models.hdp.fold_in import MixturePredictor
 from skbnp.rows.survey import share_known
 from skbnp.utils import fitted as read
-from skbnp.utils.arrays import largest, rows_of
+from skbnp.utils.arrays import largest, members, rows_of
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.typing import Array, DataFrame, Ints, MatrixLike
-from skbnp.utils.validation import POSITIVE, at_least, check_counts, validate_params
+from skbnp.utils.validation import POSITIVE, check_counts, validated
 
 WIDTH = 80
 
@@ -133,8 +125,6 @@ def joined(start: str, terms: Sequence[str]) -> str:
     return line
 
 
-#: Of an outline: a group, a topic, lighter topics, lighter groups.
-LINES = at_least(4)
 #: What the probability of a term in a group counts where these are ranked, beside its
 #: ratio to that in all: lambda of Sievert and Shirley, who take 0.6 for single topics.
 RELEVANCE = 0.3
@@ -217,7 +207,7 @@ class TopicGroups:
         rows = np.flatnonzero(self.labels == group)
         return rows[largest(self.topic_weights[rows], len(rows))]
 
-    @validate_params({"n_lines": [LINES]})
+    @validated()
     def to_text(self, n_lines: int = 20) -> str:
         """Print groups with their topics below.
 
@@ -276,7 +266,7 @@ class TopicGroups:
         return self.n_groups == 1 and bool(self.message)
 
 
-@validate_params({"n_groups": [POSITIVE, "array-like", None], "n_terms": [POSITIVE]})
+@validated(n_groups=[POSITIVE, "array-like", None])
 def topic_groups(
     estimator: Any,
     X: Any = None,
@@ -401,7 +391,7 @@ def topic_groups(
     result = group_topics(TopicCounts.of(counts[np.diff(counts.indptr) > 0]), most)
     weights = tokens / tokens.sum()
     if not read.is_array(estimator):
-        weights = rank_topics(estimator, X if doc_topic is None else None).shares
+        weights = _terms.rank_topics(estimator, X if doc_topic is None else None).shares
     n_rows = int((np.diff(counts.indptr) > 0).sum())
     message = _message(result, n_rows, unit, most, len(tokens) - len(used))
     one = most is None and not result.is_worth_it
@@ -409,7 +399,7 @@ def topic_groups(
     tree = _with_unused(result.merges, used, n) * [1.0, 1.0, 1.0 / n_rows, 1.0]
     gains = np.append(result.gains, np.zeros(n - len(used))) / n_rows
     n_found = len(np.unique(result.labels))
-    topic_terms = relevant_terms(estimator, names, n_terms)
+    topic_terms = _terms.relevant_terms(estimator, names, n_terms)
     levels: list[TopicGroups] = []
     for number in numbers:
         is_last = number == most
@@ -418,7 +408,7 @@ def topic_groups(
         whole = np.full(n, -1)
         whole[used] = labels
         overall = (sums / sums.sum() if sums.any() else np.ones_like(sums)) @ means
-        columns = columns_by_relevance(means, overall, n_terms, RELEVANCE)
+        columns = _terms.columns_by_relevance(means, overall, n_terms, RELEVANCE)
         lost = gains[len(used) - n_found : len(used) - len(sums)].sum()
         groups = TopicGroups(
             labels=whole,
@@ -441,12 +431,15 @@ def topic_groups(
 
 
 def _means_of(labels, weights, distr) -> tuple[Ints, Array, Array]:
-    """Number groups by weight; return numbers, weights and mean topics."""
-    labels = _ordered(labels, weights)
-    n = int(labels.max()) + 1
-    means, sums = np.zeros((n, distr.shape[1])), np.zeros(n)
-    np.add.at(means, labels, np.maximum(weights, 1e-300)[:, None] * distr)
-    np.add.at(sums, labels, weights)
+    """Number groups by weight; return numbers, weights and mean topics.
+
+    Ties are numbered by their first topics.
+    """
+    _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
+    order = np.lexsort([first, -np.bincount(labels, weights)])
+    labels = np.argsort(order)[labels]
+    sums = np.bincount(labels, weights).astype(np.float64)
+    means = members(labels, len(sums)) @ (np.maximum(weights, 1e-300)[:, None] * distr)
     return labels, sums, means / means.sum(axis=1, keepdims=True)
 
 
@@ -462,7 +455,7 @@ def _counts(estimator, model, X, doc_topic) -> tuple[sp.csr_array, str]:
                 f"{given.shape[1]}."
             )
         sums = np.asarray(given.sum(axis=1)).ravel()
-        are_shares = np.abs(sums[sums > 0.0] - 1.0) < UNIT_TOL
+        are_shares = np.abs(sums[sums > 0.0] - 1.0) < _terms.UNIT_TOL
         if X is None and len(are_shares) and are_shares.all():
             raise ValueError(
                 "doc_topic must hold expected tokens of topics, but its rows sum to 1: "
@@ -485,7 +478,7 @@ def _counts(estimator, model, X, doc_topic) -> tuple[sp.csr_array, str]:
         given = counts_of(model, rows) if has_own else _folded_in(components, rows)
         return _without_traces(given), "document"
     prior = getattr(model, "topic_word_prior_", 0.0)
-    if components.sum(axis=1).max() < 1.0 + UNIT_TOL:
+    if components.sum(axis=1).max() < 1.0 + _terms.UNIT_TOL:
         raise ValueError(
             "Topics that are probabilities do not tell of how many tokens they are: "
             "give X or doc_topic, or multiply each topic by its tokens."
@@ -495,7 +488,7 @@ def _counts(estimator, model, X, doc_topic) -> tuple[sp.csr_array, str]:
 
 def counts_of(model, rows) -> Array:
     """Expected tokens of topics in documents by the model's own `transform`."""
-    return doc_counts(model, rows, doc_shares(model, rows))[0]
+    return _terms.doc_counts(model, rows, _terms.doc_shares(model, rows))[0]
 
 
 def _folded_in(components, X) -> sp.csr_array:
@@ -519,7 +512,7 @@ def _without_traces(counts: sp.csr_array) -> sp.csr_array:
     rows = rows_of(counts.indptr)
     top = np.zeros(counts.shape[0])
     np.maximum.at(top, rows, counts.data)
-    counts.data[counts.data < np.minimum(LEAST_TOKENS, top[rows])] = 0.0
+    counts.data[counts.data < np.minimum(_terms.LEAST_TOKENS, top[rows])] = 0.0
     counts.eliminate_zeros()
     return counts
 
@@ -545,13 +538,6 @@ def _message(result: Grouping, n_rows, unit, n_groups, n_unused) -> str:
         noun = "topic has" if n_unused == 1 else "topics have"
         parts.append(f"{n_unused} {noun} no tokens, and label -1.")
     return " ".join(parts)
-
-
-def _ordered(labels, weights) -> Ints:
-    """Number groups by weight, heaviest first, ties by their first topics."""
-    _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
-    order = np.lexsort([first, -np.bincount(labels, weights)])
-    return np.argsort(order)[labels]
 
 
 def _with_unused(tree: Array, used: Ints, n: int) -> Array:
@@ -658,7 +644,7 @@ class TopicGroupsDisplay(Display):
         groups = topic_groups(estimator, X, n_groups, feature_names=feature_names)
         return cls(groups=groups).plot(ax, **kwargs)
 
-    @validate_params({"n_lines": [LINES]})
+    @validated()
     def plot(self, ax=None, *, n_lines=20) -> Self:
         """Draw the outline.
 
@@ -1060,7 +1046,7 @@ class TopicPathDisplay(Display):
         """
         return cls(path=topic_path(estimator, X)).plot(ax, **kwargs)
 
-    @validate_params({"n": [POSITIVE, None]})
+    @validated(n=[POSITIVE, None])
     def plot(self, ax=None, *, n=None, **kwargs) -> Self:
         """Draw the path.
 

@@ -11,18 +11,18 @@ from skbnp.inspection._displays import BLUE, FONT, GREY, VERMILION, Display
 from skbnp.inspection._terms import terms_of
 from skbnp.utils import fitted as read
 from skbnp.utils.fitted import best_sample, has_mixed, is_sampler, mixing
-from skbnp.utils.validation import POSITIVE, StrOptions, validate_params
+from skbnp.utils.validation import POSITIVE, StrOptions, validated
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class HistoryDisplay(Display):
     """The course of a fit: its bound, or its score, and its number of topics.
 
-    Best made with :meth:`from_estimator`. Both share one plot, or have one each, in
-    which several fits can be compared, as in Figure 2 of [1]_. A sampler has no bound
-    but a log joint probability, and a line for each chain: the first in full colour,
-    the others paler. In the place of the bound of a collapsed :class:`skbnp.HDP` stands
-    the log probability of training tokens, each given all others.
+    Best made with :meth:`from_estimator`. Both share one plot, as in Figure 2 of [1]_.
+    A sampler has no bound but a log joint probability, and a line for each chain: the
+    first in full colour, the others paler. In the place of the bound of a collapsed
+    :class:`skbnp.HDP` stands the log probability of training tokens, each given all
+    others.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ class HistoryDisplay(Display):
     ax_ : matplotlib Axes
         Axes of the bound.
     twin_ax_ : matplotlib Axes or None
-        Axes of the number of topics; `None` if it never changed and has no axes of its
-        own, and `ax_` where no bound was evaluated.
+        Axes of the number of topics; `None` if it never changed, and `ax_` where no
+        bound was evaluated.
     figure_ : matplotlib Figure
         The figure.
     line_ : matplotlib Line2D
@@ -106,9 +106,8 @@ class HistoryDisplay(Display):
             Draw what this callback recorded during the fit: the held-out score instead
             of the bound, and the number of topics as often. Of a sampler that is one
             line, of the samples kept so far.
-        ax : matplotlib Axes or pair of them, default=None
-            Axes to draw in; of a pair, the second takes the number of topics, and the
-            colours of further fits go on. `None` makes a figure.
+        ax : matplotlib Axes, default=None
+            Axes to draw in. `None` makes a figure.
         **kwargs : dict
             Handed to :meth:`plot`.
 
@@ -136,46 +135,38 @@ class HistoryDisplay(Display):
             **more,
         ).plot(ax, **kwargs)
 
-    @validate_params({"x": [StrOptions({"step", "seconds"})]})
+    @validated(x=[StrOptions({"step", "seconds"})])
     def plot(self, ax=None, *, x="step", **kwargs) -> Self:
         """Draw the history.
 
         Parameters
         ----------
-        ax : matplotlib Axes or pair of them, default=None
+        ax : matplotlib Axes, default=None
             As in :meth:`from_estimator`.
         x : {"step", "seconds"}, default="step"
             The horizontal axis.
         **kwargs : dict
-            Handed to matplotlib's `plot` for the bound; of a pair of axes, a `label`
-            and a `color` hold for both.
+            Handed to matplotlib's `plot` for the bound.
 
         Returns
         -------
         display : HistoryDisplay
             This object.
         """
-        ax, own = (ax, None) if ax is None or hasattr(ax, "plot") else ax[:2]
-        ax, self.twin_ax_ = self._begin(ax, layout="constrained"), own
+        ax, self.twin_ax_ = self._begin(ax, layout="constrained"), None
         at, bound = np.asarray(getattr(self, x)), np.asarray(self.bound)
         chains = self._chains()
         finite = [rows[np.isfinite(bound[rows])] for rows in chains]
-        style = self._line_style(kwargs, len(finite[0]))
-        if own is None:
-            style = {"color": BLUE} | style
+        style = self._line_style(kwargs, len(finite[0]), color=BLUE)
         (self.line_,) = ax.plot(at[finite[0]], bound[finite[0]], **style)
-        color, label = self.line_.get_color(), self.line_.get_label()
+        color, of_n = self.line_.get_color(), {}
         colors = shades(color, len(chains))
         self.lines_ = [self.line_]
         for rows, shade in zip(finite[1:], colors[1:], strict=True):
             style |= {"color": shade, "label": "_another chain", "zorder": 1.9}
             self.lines_ += ax.plot(at[rows], bound[rows], **style)
         self._finish(ax, ylabel=self.label)
-        color_of_n, style = VERMILION, {}
-        if own is not None:
-            color_of_n, style = color, {"label": label}
-            self._finish(own)
-        elif not any(map(len, finite)):
+        if not any(map(len, finite)):
             # A stream has no bound: the number of topics has the axes for itself.
             self.twin_ax_ = ax
         else:
@@ -186,15 +177,14 @@ class HistoryDisplay(Display):
                 twin.spines[["top", "left"]].set_visible(False)
                 ax.set_zorder(twin.get_zorder() + 1)  # the bound in front
                 ax.patch.set_visible(False)
-                style["lw"] = 1.2
+                of_n["lw"] = 1.2
         if self.twin_ax_ is not None:
-            colors = shades(color_of_n, len(chains))
-            self._draw_n_components(self.twin_ax_, at, chains, colors, **style)
-        for axes in (ax,) if own is None else (ax, own):
-            steps = "updates" if self.chain is None else "sweeps"
-            axes.set_xlabel(f"step ({steps})" if x == "step" else x)
-            if x == "step":
-                self._round_ticks(axes.xaxis)
+            colors = shades(VERMILION, len(chains))
+            self._draw_n_components(self.twin_ax_, at, chains, colors, **of_n)
+        steps = "updates" if self.chain is None else "sweeps"
+        ax.set_xlabel(f"step ({steps})" if x == "step" else x)
+        if x == "step":
+            self._round_ticks(ax.xaxis)
         return self
 
     def _chains(self):
@@ -453,7 +443,7 @@ class TopicTraceDisplay(Display):
     labels: list[str] | None = None
 
     @classmethod
-    @validate_params({"chain": [Integral, None], "n_terms": [POSITIVE]})
+    @validated(chain=[Integral, None])
     def from_estimator(
         cls, estimator, feature_names=None, *, chain=None, n_terms=3, ax=None, **kwargs
     ) -> Self:
@@ -501,7 +491,7 @@ class TopicTraceDisplay(Display):
             labels=_labels(estimator, samples[-1], feature_names, n_terms),
         ).plot(ax, **kwargs)
 
-    @validate_params({"n_components": [POSITIVE]})
+    @validated(n_components=[POSITIVE])
     def plot(self, ax=None, *, n_components=20, **kwargs) -> Self:
         """Draw the trace.
 

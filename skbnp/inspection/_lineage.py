@@ -10,7 +10,7 @@ from skbnp.inspection._terms import top_terms
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import largest
 from skbnp.utils.fitted import best_sample
-from skbnp.utils.validation import POSITIVE, validate_params
+from skbnp.utils.validation import POSITIVE, validated
 
 
 @dataclass
@@ -288,7 +288,7 @@ class LineageDisplay(Display):
     n_brief: int = 0
 
     @classmethod
-    @validate_params({"n_components": [POSITIVE], "n_terms": [POSITIVE]})
+    @validated(n_components=[POSITIVE])
     def from_estimator(
         cls,
         estimator,

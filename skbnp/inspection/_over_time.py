@@ -18,7 +18,7 @@ from skbnp.utils.arrays import largest, members
 from skbnp.utils.labels import check_after, check_labels, warn_if_few_rows
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.typing import Array, Axes, DataFrame
-from skbnp.utils.validation import POSITIVE, UNIT, at_least, row_totals, validate_params
+from skbnp.utils.validation import UNIT, at_least, row_totals, validated
 
 #: Columns of topics that begin late.
 COLUMNS = "epoch", "topic", "parent", "share", "terms"
@@ -54,7 +54,7 @@ def _is_native(estimator):
     return hasattr(read.fitted_model(estimator), "epochs_")
 
 
-@validate_params({"n_terms": [POSITIVE]})
+@validated()
 def topics_over_time(
     estimator: BaseEstimator,
     X: Any = None,
@@ -239,14 +239,7 @@ def _begin(n_tokens, shares, squares, n_documents):
     return is_first & (before <= 0.1 * peaks) & has_evidence
 
 
-@validate_params(
-    {
-        "n_terms": [POSITIVE],
-        "n_documents": [POSITIVE],
-        "min_samples": [at_least(0, Real)],
-        "since": [at_least(1), None],
-    }
-)
+@validated(min_samples=[at_least(0, Real)], since=[at_least(1), None])
 def emerging_topics(
     estimator: BaseEstimator,
     X: Any = None,
@@ -491,7 +484,7 @@ class EpochTreeDisplay(Display):
     names: dict[int, str] = field(default_factory=dict)
 
     @classmethod
-    @validate_params({"n_terms": [POSITIVE]})
+    @validated()
     def from_estimator(
         cls, estimator, feature_names=None, *, n_terms=4, ax=None, **kwargs
     ) -> Self:
@@ -587,7 +580,7 @@ class EpochTreeDisplay(Display):
             result.append(positive_terms(excess, own, self.columns, self.n_terms))
         return result
 
-    @validate_params({"n_lines": [at_least(2)], "min_share": [UNIT]})
+    @validated(n_lines=[at_least(2)], min_share=[UNIT])
     def plot(self, ax=None, *, n_lines=20, min_share=0.0) -> Self:
         """Draw the epochs.
 
@@ -689,7 +682,7 @@ class EpochTreeDisplay(Display):
         style |= {"handletextpad": 0.1, "columnspacing": 0.8, "fontsize": font}
         self._legend(handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), **style)
 
-    @validate_params({"topic": [Integral]})
+    @validated(topic=[Integral])
     def plot_topic(self, topic, ax=None) -> Axes:
         """Draw the share of a topic over epochs, with its terms in each.
 

@@ -19,16 +19,11 @@ from skbnp.inspection._displays import shortened
 from skbnp.inspection._groups import counted
 from skbnp.inspection._shares import topic_shares
 from skbnp.inspection._summary import Account, next_steps
-from skbnp.inspection._terms import (
-    relevant_columns,
-    signed,
-    texts_of,
-    top_documents,
-)
+from skbnp.inspection._terms import relevant_columns, signed, texts_of, top_documents
 from skbnp.inspection._tokens import TopicText
 from skbnp.utils import fitted as read
 from skbnp.utils.archive import written
-from skbnp.utils.validation import POSITIVE, validate_params
+from skbnp.utils.validation import validated
 
 STYLE = """
 :root { --ink: #1b1f24; --soft: #57606a; --line: #d8dee4; --blue: #0072b2;
@@ -118,15 +113,7 @@ RULES = re.compile(r"([-=~_*#.^+])\1{4,}")
 CONFIDENCE = 0.9
 
 
-@validate_params(
-    {
-        "path": [str, os.PathLike],
-        "title": [str, None],
-        "n_components": [POSITIVE, None],
-        "n_terms": [POSITIVE],
-        "n_documents": [POSITIVE],
-    }
-)
+@validated(title=[str, None])
 def report(
     estimator: BaseEstimator,
     X: Any,

@@ -19,34 +19,18 @@ from sklearn.base import BaseEstimator
 
 from skbnp.distributions import log_growth
 from skbnp.inference.executor import Executor
+from skbnp.inspection import _terms
 from skbnp.inspection._compared import SAMPLES, DocumentDraws, TopicCounts, duplicates
 from skbnp.inspection._displays import COLOURS, GREY, Display
-from skbnp.inspection._terms import (
-    NOT_BURSTY,
-    check_shares,
-    doc_counts,
-    doc_prior,
-    relevant_terms,
-    transformed,
-)
 from skbnp.models.hdp.fold_in import MixturePredictor, mix
 from skbnp.utils import fitted as read
+from skbnp.utils import validation as valid
 from skbnp.utils.arrays import largest, members, row_parts, rows_of
 from skbnp.utils.labels import RowLabels, check_labels
 from skbnp.utils.lazy import import_optional, import_pandas
 from skbnp.utils.matching import best_disjoint, cosines
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
 from skbnp.utils.typing import Array, DataFrame, Flags, Ints
-from skbnp.utils.validation import (
-    CONFIDENCE,
-    POSITIVE,
-    SMALLEST_PRIOR,
-    Interval,
-    StrOptions,
-    at_least,
-    check_counts,
-    validate_params,
-)
 from skbnp.utils.warnings import warn_caller
 
 #: Cosine from which a topic of a sample is one of the best sample.
@@ -73,23 +57,23 @@ def uses_of(
     is_here = not hasattr(model, "_row_totals")
     is_flat, n = not hasattr(model, "tree_"), len(model.components_)
     has_samples = is_here and not is_flat and hasattr(model, "_sample_uses")
-    is_bursty = getattr(model, "word_concentration_", np.inf) < NOT_BURSTY
+    is_bursty = getattr(model, "word_concentration_", np.inf) < _terms.NOT_BURSTY
     words = infer = None
     if is_here and (has_samples or hasattr(model, "topic_word_prior_")):
-        words = check_counts(rows, whom="topic_shares")
+        words = valid.check_counts(rows, whom="topic_shares")
     onto = members(np.arange(n), n)
     if has_samples and len(model.samples_) > 1:
         return _sample_uses(model, words), onto
     if words is None or not hasattr(model, "_expected_uses"):
-        shares = transformed(model, rows, epochs)
-        check_shares(model, shares)
-        tokens = doc_counts(model, rows, shares)[0]
+        shares = _terms.transformed(model, rows, epochs)
+        _terms.check_shares(model, shares)
+        tokens = _terms.doc_counts(model, rows, shares)[0]
     elif is_bursty:
         tokens, first = model._expected_uses(words)
         words = sp.csr_array((first, words.indices, words.indptr), words.shape)
     else:
         infer = partial(_by_group, counts=words, parts=parts)
-        tokens = infer(read.distributions(estimator), doc_prior(model, n))
+        tokens = infer(read.distributions(estimator), _terms.doc_prior(model, n))
     tokens = np.asarray(read.in_memory(tokens), dtype=np.float64)
     if not tokens.any():
         raise ValueError("X must have a document with tokens, got none.")
@@ -117,7 +101,7 @@ def _drawn_uses(
     model, distr = read.fitted_model(estimator), read.distributions(estimator)
     weights = read.weights_of(estimator, model.components_)
     topics = onto.T @ (distr * np.maximum(weights, 1e-300)[:, None])
-    prior = np.maximum(doc_prior(model, len(distr)), SMALLEST_PRIOR) @ onto
+    prior = np.maximum(_terms.doc_prior(model, len(distr)), valid.SMALLEST_PRIOR) @ onto
     eta = np.broadcast_to(model.topic_word_prior_, model.components_.shape)
     given = TopicCounts.of(model.components_, eta, words)
     is_fixed = np.zeros(len(distr), dtype=bool)
@@ -155,7 +139,7 @@ def _sample_uses(model: Any, counts: Any) -> Iterator[Array]:
 
 def _by_group(distr: Array, prior: Array, counts: sp.csr_array, parts: Ints) -> Array:
     """Infer tokens of topics, with documents shrunk towards means of their group."""
-    prior = np.maximum(prior, SMALLEST_PRIOR)
+    prior = np.maximum(prior, valid.SMALLEST_PRIOR)
     uses = np.zeros((counts.shape[0], len(distr)))
     with Executor(None) as executor:
         for own in (np.flatnonzero(parts == part) for part in np.unique(parts)):
@@ -169,7 +153,7 @@ def _by_group(distr: Array, prior: Array, counts: sp.csr_array, parts: Ints) -> 
                 if not totals.any():
                     break
                 mean = shares[totals > 0.0].mean(axis=0)
-                of_group = np.maximum(prior.sum() * mean, SMALLEST_PRIOR)
+                of_group = np.maximum(prior.sum() * mean, valid.SMALLEST_PRIOR)
             uses[own] = tokens.toarray()
     return uses
 
@@ -200,7 +184,7 @@ def joined(
     model, distr = read.fitted_model(estimator), read.distributions(estimator)
     weights = read.weights_of(estimator, model.components_)
     values = distr * np.maximum(weights, 1e-300)[:, None]
-    prior = np.maximum(doc_prior(model, len(distr)), SMALLEST_PRIOR)
+    prior = np.maximum(_terms.doc_prior(model, len(distr)), valid.SMALLEST_PRIOR)
     of = duplicates(distr, weights, merge_similarity)
     while True:
         onto = members(of, of.max() + 1).T.tocsr()
@@ -330,11 +314,11 @@ MEASURES = {
 }
 SHARES: dict[str, list] = {
     "formula": [str, None],
-    "per": [StrOptions({"document", "token"})],
-    "link": [StrOptions(set(MEASURES))],
-    "confidence": [CONFIDENCE],
-    "n_draws": [at_least(20)],
-    "merge_similarity": [Interval(Real, 0, 1, closed="right")],
+    "per": [valid.StrOptions({"document", "token"})],
+    "link": [valid.StrOptions(set(MEASURES))],
+    "confidence": [valid.CONFIDENCE],
+    "n_draws": [valid.at_least(20)],
+    "merge_similarity": [valid.Interval(Real, 0, 1, closed="right")],
 }
 
 
@@ -564,7 +548,7 @@ class TopicShares:
                 return place
         raise ValueError(f"groups must be among {names[:10]}, got {label!r}.")
 
-    @validate_params({"n_components": [POSITIVE], "n_terms": [POSITIVE]})
+    @valid.validated(n_components=[valid.POSITIVE])
     def to_text(self, n_components: int = 20, n_terms: int = 3) -> str:
         """Return a table in Markdown: a line for each topic, a column for each group.
 
@@ -626,7 +610,7 @@ class TopicShares:
         return chosen[np.argsort(-np.nanmean(means, axis=0)[chosen], kind="stable")]
 
 
-@validate_params(SHARES)
+@valid.validated(**SHARES)
 def topic_shares(
     estimator: BaseEstimator,
     X: Any,
@@ -771,7 +755,7 @@ def topic_shares(
     read.fitted(estimator, "transform")
     rng = stream(draw_seed_entropy(random_state), Purpose.INTERVALS, 0)
     model, rows = read.fitted_model(estimator), read.model_rows(estimator, X)
-    terms = relevant_terms(estimator, feature_names, 5)
+    terms = _terms.relevant_terms(estimator, feature_names, 5)
     n_rows = read.n_rows_of(rows)
     if formula is not None:
         need = "formula needs formulaic"
@@ -1178,12 +1162,7 @@ class TopicSharesDisplay(Display):
             display.ax_.set_xlabel(name or "", parse_math=False)
         return display
 
-    @validate_params(
-        {
-            "n_components": [POSITIVE, None],
-            "kind": [StrOptions({"auto", "groups", "forest"})],
-        }
-    )
+    @valid.validated(kind=[valid.StrOptions({"auto", "groups", "forest"})])
     def plot(self, ax=None, *, topics=None, n_components=None, kind="auto") -> Self:
         """Draw the shares.
 

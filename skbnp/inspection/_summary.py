@@ -12,14 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
-from skbnp.inspection._groups import (
-    WIDTH,
-    TopicGroups,
-    counted,
-    counts_of,
-    title,
-    topic_groups,
-)
+from skbnp.inspection import _groups
 from skbnp.inspection._terms import rank_topics, relevant_terms, texts_of
 from skbnp.metrics import document_completion_score, split_tokens
 from skbnp.rows.survey import share_known
@@ -27,7 +20,7 @@ from skbnp.utils import fitted as read
 from skbnp.utils.arrays import largest
 from skbnp.utils.fitted import best_sample, has_mixed, is_sampler, mixing
 from skbnp.utils.typing import Ints
-from skbnp.utils.validation import POSITIVE, check_counts, validate_params
+from skbnp.utils.validation import check_counts, validated
 
 #: Tokens of a document for which repeats are counted.
 SAMPLE_LENGTH = 100
@@ -56,7 +49,7 @@ def facts_of(estimator, n_components, n_features, X) -> dict[str, dict[str, str]
     unit = read.unit_of(model)
     columns = ("features", "column") if unit == "row" else ("vocabulary", "term")
     found = {
-        columns[0]: counted(n_features, columns[1]),
+        columns[0]: _groups.counted(n_features, columns[1]),
         **seen_of(model, unit),
         **components_of(model, n_components),
         **_worth_of(model, n_components),
@@ -93,7 +86,7 @@ def components_of(model, n_components):
     if len(posterior) == 1:
         interval = f"{median:,} in every sweep after burn-in"
     best = best_sample(model)
-    result = counted(n_components, noun) + f", {n_active:,} in use" * has_idle
+    result = _groups.counted(n_components, noun) + f", {n_active:,} in use" * has_idle
     result += f"; sweep {best.step:,}"
     if len(set(model.history_.get("chain", []))) > 1:
         result += f" of chain {best.chain}"
@@ -163,11 +156,11 @@ def course_of(model, unit):
     chains = np.array(history.get("chain", [0] * len(history.get("step", ()))))
     numbers = np.unique(chains).tolist()
     if is_sampler(model):
-        parts.append(counted(len(set(history["step"])), "sweep"))
-        parts += [counted(len(numbers), "chain")] * (len(numbers) > 1)
-        parts.append(counted(len(getattr(model, "samples_", [])), "sample"))
+        parts.append(_groups.counted(len(set(history["step"])), "sweep"))
+        parts += [_groups.counted(len(numbers), "chain")] * (len(numbers) > 1)
+        parts.append(_groups.counted(len(getattr(model, "samples_", [])), "sample"))
     elif hasattr(model, "n_iter_"):
-        parts.append(counted(model.n_iter_, "pass", "es"))
+        parts.append(_groups.counted(model.n_iter_, "pass", "es"))
     if hasattr(model, "converged_"):
         how = "a stream" if read.is_stream(model) else "not converged"
         parts.append("converged" if model.converged_ else how)
@@ -180,7 +173,7 @@ def course_of(model, unit):
         if f"n_{kind}s" in history
     }
     if any(moves.values()):
-        counts = (counted(int(number), kind) for kind, number in moves.items())
+        counts = (_groups.counted(int(number), kind) for kind, number in moves.items())
         facts["moves"] = ", ".join(counts) + " accepted"
     for attribute, (name, measure) in CRITERIA.items():
         value = getattr(model, attribute, math.nan)
@@ -198,7 +191,7 @@ def course_of(model, unit):
         r_hats = (f"{of:.2f} ({name})" for name, (of, _) in mixed.items())
         sizes = (f"{of:,.0f} ({name})" for name, (_, of) in mixed.items())
         facts["R-hat"] = ", ".join(r_hats)
-        sweeps = counted(traces["log joint"].size, "sweep")
+        sweeps = _groups.counted(traces["log joint"].size, "sweep")
         facts["bulk ESS"] = f"{', '.join(sizes)} of {sweeps} after burn-in"
     return facts
 
@@ -228,7 +221,7 @@ def groups_of(model):
         return {}
     numbers = [f"{len(labels):,}" for labels in groups.labels]
     if groups.are_latent:
-        numbers = [counted(len(groups.n_docs), "kind")]
+        numbers = [_groups.counted(len(groups.n_docs), "kind")]
     if len(groups.names) > 1:
         pairs = zip(numbers, groups.names, strict=True)
         numbers = [f"{number} of {name}" for number, name in pairs]
@@ -277,9 +270,9 @@ def score_of(estimator, X, unit):
         learned = share_known(model._digest, counts) if hasattr(model, "_digest") else 0
     n_docs = int((tokens > 0.0).sum())
     n_empty = len(tokens) - n_docs
-    empty = f"; {counted(n_empty, 'document')} without tokens" * (n_empty > 0)
+    empty = f"; {_groups.counted(n_empty, 'document')} without tokens" * (n_empty > 0)
     facts = {
-        "documents scored": f"{counted(n_docs, 'document')}, "
+        "documents scored": f"{_groups.counted(n_docs, 'document')}, "
         f"{tokens.sum():,.0f} tokens{empty}"
     }
     if learned > 0.0:
@@ -442,14 +435,14 @@ class Account:
         several = [g for g in range(groups.n_groups) if g in labels and sizes[g] > 1]
         weights = [self.shares[groups.labels == g].sum() for g in several]
         sections = [
-            (title(groups, several[i], weights[i]), order[labels == several[i]])
+            (_groups.title(groups, several[i], weights[i]), order[labels == several[i]])
             for i in largest(np.array(weights), len(weights))
         ]
         alone = order[~np.isin(labels, several)]
         sections += [("by themselves", alone)] * (len(alone) > 0)
         return sections + last
 
-    def _topic_groups(self) -> TopicGroups | None:
+    def _topic_groups(self) -> _groups.TopicGroups | None:
         """Group topics by some documents; None if there is no evidence of groups.
 
         Topics of most documents are in no group.
@@ -462,10 +455,10 @@ class Account:
         step = max(-(-check_counts(rows, whom="summary").shape[0] // MAX_GROUPED), 1)
         if step > 1:  # rows of a frame keep the names of columns
             rows = getattr(rows, "iloc", check_counts(rows, whom="summary"))[::step]
-        counts = counts_of(model, rows) * ~self.ranking.is_common
+        counts = _groups.counts_of(model, rows) * ~self.ranking.is_common
         if not counts.sum():
             return None
-        groups = topic_groups(model, doc_topic=counts, feature_names=self.names)
+        groups = _groups.topic_groups(model, doc_topic=counts, feature_names=self.names)
         return groups if groups.n_groups > 1 else None
 
 
@@ -475,7 +468,7 @@ MAX_TOPICS = 20
 MAX_GROUPED = 3000
 
 
-@validate_params({"n_components": [POSITIVE, None], "n_terms": [POSITIVE]})
+@validated()
 def summary(
     estimator: BaseEstimator,
     feature_names: ArrayLike | None = None,
@@ -606,10 +599,10 @@ def summary(
     if (n_more := account.n_active - len(listed)) > 0:
         more = shares[largest(shares, account.n_active)].sum() - shares[listed].sum()
         more = f"{100 * more:.1f} % together"
-        lines.append(f"and {counted(n_more, f'lighter {noun}')}, {more}")
+        lines.append(f"and {_groups.counted(n_more, f'lighter {noun}')}, {more}")
     steps = next_steps(account)
     lines += ["", "What to do next"] if steps else []
-    wrapper = textwrap.TextWrapper(WIDTH, "- ", "  ")
+    wrapper = textwrap.TextWrapper(_groups.WIDTH, "- ", "  ")
     lines += [line for step in steps for line in wrapper.wrap(step)]
     return "\n".join(lines)
 
@@ -619,7 +612,7 @@ def _example(row, texts):
     if texts is None:
         return f"{' ' * 16}document {row}"
     text = " ".join(texts[row].split())
-    return f'{" " * 16}"{_cut(text, WIDTH - 18)}"'
+    return f'{" " * 16}"{_cut(text, _groups.WIDTH - 18)}"'
 
 
 def _cut(text, n_letters):
@@ -635,7 +628,7 @@ def wrapped(text):
     lines = []
     for line in text.splitlines():
         indent = " " * (len(line) - len(line.lstrip()) + 4)
-        lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent)
+        lines += textwrap.wrap(line, _groups.WIDTH, subsequent_indent=indent)
     return lines
 
 
@@ -647,7 +640,7 @@ def _topic(number, share, terms, name=None):
         glued = f"{name}: {glued}"
     lines = textwrap.wrap(
         glued,
-        width=WIDTH,
+        width=_groups.WIDTH,
         initial_indent=f"{number:5}  {100 * share:5.1f} %  ",
         subsequent_indent=" " * 16,
         break_on_hyphens=False,

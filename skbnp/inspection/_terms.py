@@ -13,17 +13,10 @@ from sklearn.utils import check_random_state
 
 from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, MAX_WIDTH, Display
 from skbnp.utils import fitted as read
+from skbnp.utils import validation as valid
 from skbnp.utils.arrays import largest
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.typing import Array, DataFrame, Flags, Ints
-from skbnp.utils.validation import (
-    POSITIVE,
-    UNIT,
-    StrOptions,
-    row_totals,
-    texts_in,
-    validate_params,
-)
 
 #: Expected tokens, and share of its tokens, from which a document counts for a topic:
 #: the smaller of both.
@@ -39,7 +32,7 @@ UNIT_TOL = 1e-3
 RELEVANCE = 0.6
 
 
-@validate_params({"n": [POSITIVE], "relevance": [UNIT]})
+@valid.validated()
 def top_terms(
     estimator: BaseEstimator | ArrayLike,
     feature_names: ArrayLike | None = None,
@@ -181,13 +174,7 @@ def top_documents(
     epochs: Any = None,
     return_shares: Literal[True],
 ) -> tuple[np.ndarray, np.ndarray]: ...
-@validate_params(
-    {
-        "n": [POSITIVE],
-        "by": [StrOptions({"share", "tokens"})],
-        "return_shares": ["boolean"],
-    }
-)
+@valid.validated(by=[valid.StrOptions({"share", "tokens"})], return_shares=["boolean"])
 def top_documents(
     estimator, X, n=10, *, by="share", epochs=None, return_shares=False
 ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
@@ -320,7 +307,7 @@ def doc_counts(model, X, shares):
     If a model learns burstiness, words that a document repeats count less: so many that
     the share of a topic without tokens is its prior.
     """
-    totals = read.in_memory(getattr(model, "_row_totals", row_totals)(X))
+    totals = read.in_memory(getattr(model, "_row_totals", valid.row_totals)(X))
     if read.are_directions(model):
         totals = (totals > 0.0).astype(np.float64)
     prior = doc_prior(model, shares.shape[1])
@@ -384,7 +371,7 @@ class IntrusionSet(NamedTuple):
     intruder: int  # place of what does not belong
 
 
-@validate_params({"n_terms": [POSITIVE], "random_state": ["random_state"]})
+@valid.validated()
 def word_intrusion(
     estimator: BaseEstimator | ArrayLike,
     feature_names: ArrayLike | None = None,
@@ -489,13 +476,9 @@ def _intrusion_sets(estimator, candidates, n, random_state) -> list[IntrusionSet
     return sets
 
 
-@validate_params({"n_documents": [POSITIVE], "random_state": ["random_state"]})
+@valid.validated()
 def document_intrusion(
-    estimator: BaseEstimator,
-    X: Any,
-    *,
-    n_documents: int = 3,
-    random_state: Any = None,
+    estimator: BaseEstimator, X: Any, *, n_documents: int = 3, random_state: Any = None
 ) -> list[IntrusionSet]:
     """Make sets of documents among which people are to find the one of another topic.
 
@@ -640,7 +623,7 @@ def _measured(estimator, X, epochs, shares):
     return counts.sum(axis=0) / counts.sum(), presence, examples
 
 
-@validate_params({"n_terms": [POSITIVE], "n_documents": [POSITIVE]})
+@valid.validated()
 def set_topic_names(
     estimator: BaseEstimator,
     names: Mapping[int, str] | Sequence[str] | Callable[[list, list], str] | None,
@@ -752,7 +735,7 @@ def texts_of(X, documents):
     """Return rows, and what to show of them: texts, titles or None."""
     X = X if X is None or hasattr(X, "shape") or hasattr(X, "__len__") else list(X)
     if documents is None:
-        return X, texts_in(X)
+        return X, valid.texts_in(X)
     texts = [str(document) for document in documents]
     n_rows = read.n_rows_of(X)
     if X is None or len(texts) != n_rows:
@@ -807,7 +790,7 @@ def _check_unique(model, known, ids, numbers) -> None:
         taken[text] = number
 
 
-@validate_params({"n_terms": [POSITIVE], "n_documents": [POSITIVE]})
+@valid.validated()
 def topics_to_frame(
     estimator: BaseEstimator,
     feature_names: ArrayLike | None = None,
@@ -974,7 +957,7 @@ class TopicTermsDisplay(Display):
     relations: list[str] | None = None
 
     @classmethod
-    @validate_params({"n_components": [POSITIVE], "n_terms": [POSITIVE]})
+    @valid.validated(n_components=[valid.POSITIVE])
     def from_estimator(
         cls,
         estimator,

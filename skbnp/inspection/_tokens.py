@@ -17,7 +17,7 @@ from skbnp.utils import fitted as read
 from skbnp.utils.arrays import largest, rows_of
 from skbnp.utils.lazy import import_pandas
 from skbnp.utils.typing import Array, DataFrame, Ints
-from skbnp.utils.validation import POSITIVE, check_counts, validate_params
+from skbnp.utils.validation import check_counts, validated
 
 #: Updates at most, the part of a document's tokens that may be at another topic where
 #: they end, and the least probability of a topic that is listed.
@@ -134,7 +134,7 @@ def row_of(numbers: Ints, topic: int) -> int:
     return int(row[0])
 
 
-@validate_params({})
+@validated()
 def token_topics(
     estimator: BaseEstimator, X: Any, feature_names: ArrayLike | None = None
 ) -> TokenTopics:
@@ -348,7 +348,7 @@ class TopicText:
     n_topics: int = 6
 
     @classmethod
-    @validate_params({"text": [str], "n_topics": [POSITIVE]})
+    @validated(text=[str])
     def from_estimator(
         cls,
         estimator: BaseEstimator,
@@ -416,7 +416,7 @@ class TopicText:
             n_topics=n_topics,
         )
 
-    @validate_params({"n": [POSITIVE]})
+    @validated()
     def sentences(self, topic: int, n: int = 3) -> list[str]:
         """Choose the sentences with most tokens of a topic.
 

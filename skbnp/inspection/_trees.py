@@ -13,7 +13,7 @@ from skbnp.trees.tree import depths
 from skbnp.trees.view import TreeView, chains_of, named
 from skbnp.utils import fitted as read
 from skbnp.utils.typing import Array
-from skbnp.utils.validation import POSITIVE, at_least, validate_params
+from skbnp.utils.validation import POSITIVE, at_least, validated
 
 #: Inches that a figure of ours does not exceed, where that can be.
 PAGE = (10.0, 8.0)
@@ -81,7 +81,7 @@ class TopicTreeDisplay(Display):
     names: list[str | None] | None = None
 
     @classmethod
-    @validate_params({"n_terms": [POSITIVE]})
+    @validated()
     def from_estimator(
         cls, estimator, feature_names=None, *, n_terms=5, ax=None, **kwargs
     ) -> Self:
@@ -116,12 +116,10 @@ class TopicTreeDisplay(Display):
         names = read.topic_names(estimator, len(terms))
         return cls(tree=tree, terms=terms, names=names).plot(ax, **kwargs)
 
-    @validate_params(
-        {
-            "min_weight": [at_least(0, Real)],
-            "max_depth": [at_least(0), None],
-            "max_leaves": [POSITIVE, None],
-        }
+    @validated(
+        min_weight=[at_least(0, Real)],
+        max_depth=[at_least(0), None],
+        max_leaves=[POSITIVE, None],
     )
     def plot(
         self,

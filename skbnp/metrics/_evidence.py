@@ -13,15 +13,9 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import LocalStop, StepInput
 from skbnp.metrics._held_out import unwrap
+from skbnp.models import hdp_sticks
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import HDPModel
-from skbnp.models.hdp_sticks import (
-    SMALLEST,
-    Assignments,
-    Sticks,
-    fit_sticks,
-    terms_and_gradient,
-)
 from skbnp.rows.batch import Batch
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_documents, check_is_fitted
@@ -149,14 +143,14 @@ def fitting_rounds(
             topic_counts = posterior.global_stats.topic_words.total
             order = np.lexsort((-topic_counts, -doc_topic.sum(axis=0)))
             weights = state.weights[np.append(order, -1)]
-            sticks = Sticks.around(weights, len(lengths))
-        documents = Assignments.of(doc_topic, lengths, order)
-        sticks = fit_sticks(sticks, documents, alpha, gamma)
+            sticks = hdp_sticks.Sticks.around(weights, len(lengths))
+        documents = hdp_sticks.Assignments.of(doc_topic, lengths, order)
+        sticks = hdp_sticks.fit_sticks(sticks, documents, alpha, gamma)
         topics = posterior.model.bound(
             state, posterior.global_stats.topic_words, result.stats
         )
         bound = topics["words"] + topics["entropy"]
-        terms, _ = terms_and_gradient(sticks, documents, alpha, gamma)
+        terms, _ = hdp_sticks.terms_and_gradient(sticks, documents, alpha, gamma)
         bound += sum(terms.values())
         bound /= n_tokens
         yield bound
@@ -167,7 +161,7 @@ def fitting_rounds(
         share[order] = sticks.expected_weights[:-1]
         step = replace(
             step,
-            prior=np.maximum(alpha * share, SMALLEST),
+            prior=np.maximum(alpha * share, hdp_sticks.SMALLEST),
             share=share / share.sum(),
             remembered=doc_topic,
         )

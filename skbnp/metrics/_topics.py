@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
+from sklearn.feature_extraction.text import CountVectorizer
 
 from skbnp.utils import fitted as read
+from skbnp.utils import validation as valid
 from skbnp.utils.arrays import largest
 from skbnp.utils.typing import Array, Ints
-from skbnp.utils.validation import (
-    POSITIVE,
-    UNIT,
-    StrOptions,
-    at_least,
-    check_counts,
-    validate_params,
-)
 from skbnp.utils.warnings import warn_caller
 
 #: Added to probabilities before a logarithm, as by gensim.
 EPSILON = 1e-12
-#: Marks of terms in windows that are made at once.
-MARKS_AT_ONCE = 1 << 22
 
 
-@validate_params(
-    {
-        "measure": [StrOptions({"npmi", "umass", "c_v"})],
-        "n_terms": [at_least(2)],
-        "window": [at_least(2), None],
-    }
+@valid.validated(
+    measure=[valid.StrOptions({"npmi", "umass"})], n_terms=[valid.at_least(2)]
 )
 def topic_coherence(
     topics: Any,
@@ -43,7 +31,6 @@ def topic_coherence(
     *,
     measure: str = "npmi",
     n_terms: int = 10,
-    window: int | None = None,
 ) -> Array:
     """Measure how much the terms of each topic occur together.
 
@@ -58,26 +45,22 @@ def topic_coherence(
         Pipeline; or lists of tokens, which are looked up by the names of terms.
     feature_names : array-like of str of shape (n_features,), default=None
         Names of columns, as in :func:`skbnp.inspection.top_terms`.
-    measure : {"npmi", "umass", "c_v"}, default="npmi"
+    measure : {"npmi", "umass"}, default="npmi"
         What is computed of the terms of a topic, see Notes.
     n_terms : int, default=10
         Terms of each topic.
-    window : int, default=None
-        Terms occur together if they are among so many consecutive tokens; `None` means
-        in a document. Needs lists of tokens.
 
     Returns
     -------
     coherence : ndarray of float of shape (n_components,)
-        One value for each topic, larger is better. "npmi" is in [-1, 1], "c_v" in
-        [-1, 1], and "umass" is at most 0. nan for topics that are not in use, and for
-        those of which fewer than two terms occur in `X`: ``numpy.nanmean`` is the
-        coherence of a model.
+        One value for each topic, larger is better. "npmi" is in [-1, 1], and "umass" is
+        at most 0. nan for topics that are not in use, and for those of which fewer than
+        two terms occur in `X`: ``numpy.nanmean`` is the coherence of a model.
 
     Raises
     ------
     TypeError
-        If components have signs, or tokens are needed.
+        If components have signs.
     ValueError
         If `X` has no documents with tokens or another number of columns, or terms
         have no names by which they could be found.
@@ -94,18 +77,16 @@ def topic_coherence(
 
     Notes
     -----
-    Let p(i) be the share of documents, or of windows, with term i, p(i, j) that of
-    those with both, and e = 1e-12.
+    Let p(i) be the share of documents with term i, p(i, j) that of those with both,
+    and e = 1e-12.
 
     - "npmi": mean of log((p(i, j) + e) / (p(i) p(j))) / -log(p(i, j) + e) over pairs
       [1]_;
     - "umass": mean of log((p(i, j) + e) / p(j)) over pairs of which j is the more
-      probable in the topic [2]_;
-    - "c_v": each term is the vector of its NPMI with all of them, itself included;
-      mean cosine of the vectors with their sum [3]_, in the paper with windows of 110
-      tokens.
+      probable in the topic [2]_.
 
-    Values equal those of ``gensim.models.CoherenceModel`` for the same windows. NPMI of
+    Values equal those of ``gensim.models.CoherenceModel``, of windows that are longer
+    than documents; it has windows of few tokens, and the measure c_v, too. NPMI of
     terms that both occur in every document is 0 here, for they tell nothing; gensim has
     -1. Terms that occur in no document are left out. Reference [2]_ adds 1 to counts of
     documents, gensim e to probabilities: one pair that never occurs together
@@ -117,8 +98,6 @@ def topic_coherence(
        Distributional Semantics", IWCS 2013.
     .. [2] David Mimno, Hanna Wallach, Edmund Talley, Miriam Leenders and Andrew
        McCallum, "Optimizing Semantic Coherence in Topic Models", EMNLP 2011.
-    .. [3] Michael Röder, Andreas Both and Alexander Hinneburg, "Exploring the Space of
-       Topic Coherence Measures", WSDM 2015.
 
     Examples
     --------
@@ -129,9 +108,10 @@ def topic_coherence(
     """
     topics, X = read.listed_terms(topics), _listed(X)
     columns, names = read.leading_columns(topics, n_terms, feature_names, X)
-    counted, together, n = _co_occurrences(
-        topics, X, columns, names, window, feature_names
-    )
+    are_named = read.is_term_lists(topics) or read.are_named(topics, feature_names)
+    counted = np.unique(np.concatenate([*columns, np.zeros(0, dtype=np.intp)]))
+    present, n = _present(topics, X, counted, names, are_named)
+    together = sp.csr_array(present.T @ present)
     coherence, n_absent = np.full(len(columns), np.nan), []
     for k, of_topic in enumerate(columns):
         place = np.searchsorted(counted, of_topic)
@@ -145,17 +125,13 @@ def topic_coherence(
     return coherence
 
 
-def _npmi(joint: Array) -> Array:
-    """Normalised pointwise mutual information of pairs, 1 of a term with itself."""
+def _npmi(joint: Array) -> float:
+    """Mean normalised pointwise mutual information of pairs."""
     single = joint.diagonal()
     raised = joint + EPSILON
     with np.errstate(invalid="ignore", divide="ignore"):
         values = np.log(raised / np.outer(single, single)) / -np.log(raised)
-    return np.where(joint >= 1.0, 0.0, values)
-
-
-def _mean_npmi(joint: Array) -> float:
-    values = _npmi(joint)
+    values = np.where(joint >= 1.0, 0.0, values)
     return float(values[~np.eye(len(values), dtype=bool)].mean())
 
 
@@ -166,65 +142,41 @@ def _umass(joint: Array) -> float:
     return float(np.log(conditional).mean())
 
 
-def _c_v(joint: Array) -> float:
-    """Mean cosine of the NPMI vector of each term and the sum of all."""
-    vectors = _npmi(joint)
-    total = vectors.sum(axis=0)
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(total)
-    return float((vectors @ total / np.where(lengths > 0.0, lengths, 1.0)).mean())
+MEASURES = {"npmi": _npmi, "umass": _umass}
 
 
-MEASURES = {"npmi": _mean_npmi, "umass": _umass, "c_v": _c_v}
+def _present(
+    topics: Any, X: Any, counted: Ints, names: NDArray, are_named: bool
+) -> tuple[sp.csr_array, int]:
+    """Return which documents have which of the counted columns, and their number.
 
-
-def _co_occurrences(
-    topics: Any,
-    X: Any,
-    columns: Sequence[Ints],
-    names: NDArray[np.object_] | None,
-    window: int | None,
-    feature_names: ArrayLike | None,
-) -> tuple[Ints, sp.csr_array, int]:
-    """Count windows with two terms; return terms, counts, and the number of windows.
-
-    Counts have shape (n_terms, n_terms).
+    Documents without tokens do not count. `names` are those of all columns.
     """
-    counted = np.unique(np.concatenate([*columns, np.zeros(0, dtype=np.intp)]))
-    has_names = read.is_term_lists(topics) or read.are_named(topics, feature_names)
-    if _are_token_lists(X):
-        if names is None or not has_names:
-            raise ValueError(
-                "feature_names must name the columns of topics where X is lists of "
-                "tokens, got None."
-            )
-        marks = _windows(X, [str(name) for name in names[counted]], window)
-        total, n = sp.csr_array((len(counted), len(counted))), 0
-        for part in marks:
-            total, n = total + part.T @ part, n + part.shape[0]
+    if not _are_token_lists(X):
+        counts = _reference(topics, X, len(names))
+        n, present = (
+            (np.diff(counts.indptr) > 0).sum(),
+            sp.csc_array(counts)[:, counted],
+        )
+    elif not are_named:
+        raise ValueError(
+            "feature_names must name the columns of topics where X is lists of tokens, "
+            "got None."
+        )
     else:
-        if window is not None:
-            raise TypeError(
-                "X must be lists of tokens where window is given, for counts do not "
-                "tell their order: pass [analyze(text) for text in texts] with "
-                "analyze = CountVectorizer(...).build_analyzer()."
-            )
-        counts = _reference(topics, X, names)
-        present = sp.csc_array(counts)[:, counted]
-        present.data = np.ones_like(present.data)
-        total = sp.csr_array(present.T @ present)
-        n = int((np.diff(counts.indptr) > 0).sum())
+        vectorizer = CountVectorizer(analyzer=list, vocabulary=names[counted])
+        n, present = sum(len(tokens) > 0 for tokens in X), vectorizer.transform(X)
     if n == 0:
         raise ValueError("X must have a document with tokens, got none.")
-    return counted, sp.csr_array(total), n
+    return sp.csr_array(present, dtype=np.float64).sign(), int(n)
 
 
-def _reference(topics: Any, X: Any, names: NDArray[np.object_] | None) -> sp.csr_array:
+def _reference(topics: Any, X: Any, n_features: int) -> sp.csr_array:
     """Check counts of reference documents in the columns of topics."""
     rows = X if read.is_term_lists(topics) else read.model_rows(topics, X)
     own = getattr(rows, "columns", None)
-    counts = check_counts(rows, whom="topic_coherence")
+    counts = valid.check_counts(rows, whom="topic_coherence")
     counts.eliminate_zeros()
-    n_features = counts.shape[1] if names is None else len(names)
     if counts.shape[1] != n_features:
         raise ValueError(
             f"X has {counts.shape[1]} columns, but topics have {n_features}."
@@ -255,43 +207,6 @@ def _are_token_lists(X: Any) -> bool:
     return isinstance(first, (list, tuple, np.ndarray)) and isinstance(first[0], str)
 
 
-def _windows(
-    texts: Sequence[Sequence[str]], terms: Sequence[str], window: int | None
-) -> Iterator[sp.csr_array]:
-    """Yield the presence of terms in windows, (n_windows, n_terms), in parts."""
-    number = {term: j for j, term in enumerate(terms)}
-    rows: list[NDArray] = []
-    result: list[NDArray] = []
-    n_rows, n_marks = 0, 0
-
-    def made() -> sp.csr_array:
-        """Return the matrix of the windows collected so far."""
-        at = (np.concatenate(rows), np.concatenate(result))
-        part = sp.csr_array((np.ones(len(at[0])), at), shape=(n_rows, len(terms)))
-        return part.sign()  # entries of one place are summed
-
-    for tokens in texts:
-        if len(tokens) == 0:
-            continue
-        ids = np.array([number.get(token, -1) for token in tokens])
-        place = np.flatnonzero(ids >= 0)
-        width = len(ids) if window is None else min(window, len(ids))
-        last = len(ids) - width  # start of the last window
-        first = np.maximum(place - width + 1, 0)
-        n_starts = np.minimum(place, last) - first + 1
-        offset = np.arange(n_starts.sum()) - np.repeat(
-            np.cumsum(n_starts) - n_starts, n_starts
-        )
-        rows.append(n_rows + np.repeat(first, n_starts) + offset)
-        result.append(np.repeat(ids[place], n_starts))
-        n_rows, n_marks = n_rows + last + 1, n_marks + len(offset)
-        if n_marks >= MARKS_AT_ONCE:
-            yield made()
-            rows, result, n_rows, n_marks = [], [], 0, 0
-    if n_rows > 0:
-        yield made()
-
-
 def _warn_if_absent(columns: Sequence[Ints], n_absent: NDArray) -> None:
     """Warn of topics whose terms are absent in the reference."""
     sizes = np.array([len(of_topic) for of_topic in columns])
@@ -304,7 +219,7 @@ def _warn_if_absent(columns: Sequence[Ints], n_absent: NDArray) -> None:
         )
 
 
-@validate_params({"n_terms": [POSITIVE]})
+@valid.validated()
 def topic_diversity(topics: Any, *, n_terms: int = 25) -> float:
     """Measure how many of the leading terms of topics are different.
 
@@ -356,7 +271,7 @@ def topic_diversity(topics: Any, *, n_terms: int = 25) -> float:
     return len(np.unique(terms)) / len(terms)
 
 
-@validate_params({"n_terms": [POSITIVE], "weight": [UNIT]})
+@valid.validated()
 def topic_exclusivity(topics: Any, *, n_terms: int = 10, weight: float = 0.7) -> Array:
     """Measure how much the leading terms of each topic are its own.
 

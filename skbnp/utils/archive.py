@@ -23,7 +23,6 @@ import scipy.sparse as sp
 from numpy.lib import format as npy
 
 from skbnp.utils.plain import ATOMS
-from skbnp.utils.warnings import warn_caller
 
 T = TypeVar("T")
 
@@ -82,18 +81,13 @@ class Archive:
         return put_back(self.encoded, arrays)
 
 
-def write_archive(
-    path: Path, label: Mapping[str, str], content: object, *, keep: Path | None = None
-) -> None:
-    """Write a tree of `to_plain` to a file, whole or not at all.
-
-    A file that is there before gets the name `keep`, if that is given.
-    """
+def write_archive(path: Path, label: Mapping[str, str], content: object) -> None:
+    """Write a tree of `to_plain` to a file, whole or not at all."""
     arrays: dict[str, np.ndarray] = {}
     encoded = put_aside(content, arrays)
     text = json.dumps({"format": FORMAT, "label": dict(label), "content": encoded})
     digest = hashlib.blake2b(digest_size=16)
-    with written(path, keep=keep) as file, zipfile.ZipFile(file, "w") as archive:
+    with written(path) as file, zipfile.ZipFile(file, "w") as archive:
 
         def add(name: str, member: bytes) -> None:
             _add_member(digest, name, member)
@@ -108,12 +102,12 @@ def write_archive(
 
 
 @contextmanager
-def written(path: Path, *, keep: Path | None = None) -> Iterator[BinaryIO]:
+def written(path: Path) -> Iterator[BinaryIO]:
     """Open a new file that gets the name `path` once it is whole and on the disk.
 
     Until then it has a name of its own beside `path`, so that others may write `path`
-    at the same time; an error removes it. A file that is there before gets the name
-    `keep`, if that is given. What is no file, such as a pipe, is written as it is.
+    at the same time; an error removes it. What is no file, such as a pipe, is written
+    as it is.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -127,14 +121,10 @@ def written(path: Path, *, keep: Path | None = None) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if keep is not None:
-            with suppress(FileNotFoundError):  # there is none, or no longer
-                os.replace(path, keep)
         os.replace(draft, path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    _flush_folder(path.parent)
 
 
 def remove_drafts(folder: Path) -> None:
@@ -147,18 +137,6 @@ def remove_drafts(folder: Path) -> None:
 
 #: What the digest of a fit stands for in a path.
 OF_FIT = "{fit}"
-
-
-def path_of_fit(path: str | os.PathLike, label: Mapping[str, str]) -> Path:
-    """Replace `OF_FIT` in a path by the digest of a fit's label."""
-    name = digest_of(f"{key} {label[key]}" for key in sorted(label))
-    return Path(str(Path(path)).replace(OF_FIT, name))
-
-
-def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """Names of parameters or data that differ between two labels."""
-    names = sorted(one.keys() | other.keys())
-    return [name for name in names if one.get(name) != other.get(name)]
 
 
 def stamp_of(path: Path) -> tuple[int, ...] | None:
@@ -179,7 +157,7 @@ def label_in(path: Path) -> Mapping[str, str] | None:
 
 
 class FitFile:
-    """The newest file of a fit, and the one before it until the fit has ended.
+    """The file of a fit.
 
     Parameters
     ----------
@@ -196,64 +174,49 @@ class FitFile:
 
     def __init__(self, path: str | os.PathLike, every: int):
         self.path, self.every, self.is_loaded = Path(path), every, False
-        self.previous = self.path.with_name(f"{self.path.name}.previous")
 
     def of(self, label: Mapping[str, str]) -> "FitFile":
         """Return the file of the fit with a label, if `path` has a place for it."""
-        path = path_of_fit(self.path, label)
+        name = digest_of(f"{key} {label[key]}" for key in sorted(label))
+        path = Path(str(self.path).replace(OF_FIT, name))
         return self if path == self.path else FitFile(path, self.every)
 
     def write(self, label: Mapping[str, str], content: object) -> None:
-        """Write a file; the one before it is kept."""
-        write_archive(self.path, label, content, keep=self.previous)
-
-    def write_last(self, label: Mapping[str, str], content: object) -> None:
-        """Write the file of a fit that has ended, and remove the one before."""
-        self.write(label, content)
-        self.previous.unlink(missing_ok=True)
+        """Write the file anew."""
+        write_archive(self.path, label, content)
 
     def read(
         self,
         make: Callable[[Any], T],
         check: Callable[[Mapping[str, str]], None] = lambda label: None,
     ) -> T | None:
-        """Read the newest undamaged file; None if there is none.
+        """Return what `make` makes of the content; None if there is no file.
 
-        Warns of a damaged one before it. `check` may refuse a label; errors of `make`
-        that are among `DAMAGE` count as such.
+        `check` may refuse a label; errors of `make` that are among `DAMAGE` count as
+        such.
 
         Raises
         ------
         ValueError
-            If all are damaged.
+            If the file is damaged.
         """
-        damaged: list[str] = []
-        for path in (self.path, self.previous):
-            try:
-                archive = Archive.read(path)
-            except FileNotFoundError:
-                continue
-            except Exception as error:  # whatever damage does
-                damaged.append(f"{path.name} ({type(error).__name__}: {error})")
-                continue
-            check(archive.label)
-            try:
-                made = make(archive.content())
-            except DAMAGE as error:
-                damaged.append(f"{path.name} ({type(error).__name__}: {error})")
-                continue
-            if damaged:
-                warn_caller(
-                    f"Damaged in {str(self.path)!r}: {', '.join(damaged)}. The fit "
-                    f"goes on from {path.name}."
-                )
-            return made
-        if damaged:
-            raise ValueError(
-                f"No checkpoint in {str(self.path)!r} is whole: {', '.join(damaged)}. "
-                "Remove it to begin anew, or give another path."
-            )
-        return None
+        try:
+            archive = Archive.read(self.path)
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # whatever damage does
+            raise self._damaged(error) from error
+        check(archive.label)
+        try:
+            return make(archive.content())
+        except DAMAGE as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> ValueError:
+        return ValueError(
+            f"{str(self.path)!r} is damaged ({type(error).__name__}: {error}). Remove "
+            "it to begin anew, or give another path."
+        )
 
 
 # What tells data and values apart -----------------------------------------------------
@@ -332,20 +295,6 @@ def _array_of(content: bytes) -> np.ndarray:
     return flat.reshape(shape, order="F" if is_fortran else "C").copy(order="K")
 
 
-def _flush_folder(folder: Path) -> None:
-    """Flush a folder, so that a new name outlasts a loss of power."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        return
-    finally:
-        os.close(descriptor)
-
-
 # Trees as JSON and arrays -------------------------------------------------------------
 
 
@@ -358,7 +307,9 @@ def put_aside(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
     if type(tree) in ATOMS:
         return tree
     if type(tree) is not np.ndarray or tree.dtype.hasobject:
-        raise TypeError(f"A checkpoint holds no {_name_of(tree)}.")
+        is_array = isinstance(tree, np.ndarray)
+        what = "arrays of objects but texts" if is_array else type(tree).__name__
+        raise TypeError(f"A checkpoint holds no {what}.")
     name = f"a{len(arrays)}"
     arrays[name] = tree
     return {ARRAY: name}
@@ -373,9 +324,3 @@ def put_back(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if tree.keys() == {ARRAY}:
         return arrays[tree[ARRAY]]
     return {key: put_back(item, arrays) for key, item in tree.items()}
-
-
-def _name_of(value: object) -> str:
-    """Return the name of the class of what a file cannot have."""
-    is_array = isinstance(value, np.ndarray)
-    return "arrays of objects but texts" if is_array else type(value).__name__

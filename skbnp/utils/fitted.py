@@ -358,7 +358,7 @@ def distributions(estimator) -> Array:
 
 def leading_columns(
     estimator, n_terms: int, feature_names: ArrayLike | None = None, X: Any = None
-) -> tuple[list[Ints], NDArray[np.object_] | None]:
+) -> tuple[list[Ints], NDArray[np.object_]]:
     """Return the columns of the most probable terms of topics, and their names.
 
     Topics not in use have none. Lists of terms are numbered by `feature_names`, by the

@@ -50,18 +50,9 @@ SITE = ""
 
 #: Packages that skbnp needs, and those that it can use.
 PACKAGES = (
-    "skbnp",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "joblib",
-    "threadpoolctl",
-    "Cython",
-    "matplotlib",
-    "pandas",
-    "networkx",
-    "skops",
-)
+    "skbnp numpy scipy scikit-learn joblib threadpoolctl Cython matplotlib pandas "
+    "networkx skops"
+).split()
 
 
 def show_versions() -> None:

@@ -73,10 +73,7 @@ class Sized:
     number: type = np.float64  # of the entries of sparse arrays
 
     def __init__(
-        self,
-        *sizes: str | int,
-        least: float | None = None,
-        most: float | None = None,
+        self, *sizes: str | int, least: float | None = None, most: float | None = None
     ):
         self.sizes, self.least, self.most = sizes, least, most
 

@@ -32,23 +32,22 @@ if TYPE_CHECKING:
     ) -> Callable[[Method], Method]:
         """Scikit-learn's decorator that checks parameters, with the method's type."""
 
-    def validate_params(
-        parameter_constraints: dict, *, prefer_skip_nested_validation: bool = False
-    ) -> Callable[[Method], Method]:
+    def validate_params(parameter_constraints: dict) -> Callable[[Method], Method]:
         """Return scikit-learn's decorator of functions, with the function's type."""
 
 else:
     from sklearn.base import _fit_context as fit_context
     from sklearn.utils import _param_validation
 
-    def validate_params(constraints, **how):
+    def validate_params(constraints):
         """Return scikit-learn's decorator that checks parameters of functions.
 
         In the function, numbers too small for a float are zero, also where a user's
         code makes NumPy raise (of fits and predictions the executor sees to that).
         """
-        how = {"prefer_skip_nested_validation": False} | how
-        check = _param_validation.validate_params(constraints, **how)
+        check = _param_validation.validate_params(
+            constraints, prefer_skip_nested_validation=False
+        )
 
         def decorate(function):
             @wraps(function)

@@ -1,11 +1,12 @@
 """All checks of input and parameters."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import chain
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,11 +15,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
-from sklearn.utils.validation import (
-    check_is_fitted,
-    check_non_negative,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from skbnp.utils.sklearn import (
     IS_NEW,
@@ -36,6 +33,8 @@ from skbnp.utils.warnings import warn_caller
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+Method = TypeVar("Method", bound=Callable)
 
 #: Beyond this, products of counts and probabilities leave the range of a float.
 MOST_TOKENS = 1e100
@@ -235,7 +234,6 @@ def as_counts(X: MatrixLike) -> sp.csr_array:
 
 #: What others import from here unchanged.
 __all__ = ["HasMethods", "Options", "StrOptions", "check_is_fitted", "fit_context"]
-__all__ += ["validate_params"]
 
 #: Range of concentrations and Dirichlet parameters.
 SMALLEST_PRIOR, LARGEST_PRIOR = 1e-100, 1e10
@@ -259,6 +257,24 @@ def at_least(least: int, kind: type = Integral) -> Interval:
 #: Constraints of whole numbers from 1 on, of shares, and of probabilities of intervals.
 POSITIVE, UNIT = at_least(1), Interval(Real, 0, 1, closed="both")
 CONFIDENCE = Interval(Real, 0, 1, closed="neither")
+#: What arguments of functions may be, by their names.
+_ARGUMENTS: dict[str, list] = {
+    "n n_terms n_documents n_topics n_draws": [POSITIVE],
+    "n_components n_features": [POSITIVE, None],
+    "relevance weight min_recurrence": [UNIT],
+    "min_similarity merge_similarity": [Interval(Real, -1, 1, closed="both")],
+    "confidence": [CONFIDENCE],
+    "n_lines": [at_least(4)],  # a group, a topic, lighter topics, lighter groups
+    "path": [str, os.PathLike],
+    "random_state": ["random_state"],
+    "vocabulary": [str, os.PathLike, "array-like", None],
+}
+_ARGUMENTS = {name: of for names, of in _ARGUMENTS.items() for name in names.split()}
+
+
+def validated(**own: list) -> Callable[[Method], Method]:
+    """Let scikit-learn check arguments of a function: `own` ones, or `_ARGUMENTS`."""
+    return validate_params(_ARGUMENTS | own)
 
 
 def with_names(X: MatrixLike, estimator: BaseEstimator | None = None) -> MatrixLike:

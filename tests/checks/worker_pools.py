@@ -6,7 +6,7 @@ from unittest import mock
 from dask.delayed import Delayed
 from distributed import Client
 
-from skbnp.dask import _base, _shards
+from skbnp.dask import _shards
 from skbnp.dask._shards import Presence, Raised, Site
 
 #: What may happen to the worker that is called.
@@ -118,8 +118,8 @@ class scripted_workers:
         self.roster = _shards.Roster(pool, timeout, pool.clock, pool.sleep)
         self.client = mock.NonCallableMock(Client, asynchronous=False, status="running")
         self.patches = [
-            mock.patch.object(_base, "ClientPool", return_value=pool),
-            mock.patch.object(_base, "Roster", return_value=self.roster),
+            mock.patch.object(_shards, "ClientPool", return_value=pool),
+            mock.patch.object(_shards, "Roster", return_value=self.roster),
             mock.patch.object(_shards, "LOOK", 1e-4),
         ]
 

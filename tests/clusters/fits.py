@@ -12,7 +12,8 @@ from numpy.testing import assert_array_equal
 from skbnp.callbacks import Checkpoint
 from skbnp.dask import HDP, DependentTrees
 from skbnp.datasets import make_bars, make_dependent_trees
-from skbnp.estimators import EpochMoves, SplitMerge, _dependent_trees
+from skbnp.estimators import EpochMoves, SplitMerge
+from skbnp.models.dependent_trees import updates
 
 CHUNKS = (25, 0, 40, 30, 25)
 
@@ -69,7 +70,7 @@ def fit_trees(path=None, rows=X, **settings):
     if path is not None:
         trees.set_callbacks(Checkpoint(path))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_dependent_trees, "n_clusters_for", lambda n_rows: 4)
+        patch.setattr(updates, "n_clusters_for", lambda n_rows: 4)
         return trees.fit(rows, epochs=EPOCHS)
 
 

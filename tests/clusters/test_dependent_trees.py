@@ -14,14 +14,14 @@ from checks.worker_pools import ScriptedPool, scripted_workers
 from clusters.fits import CHUNKS, CORPUS, EPOCHS, X, assert_same_fit, chunked, fit_trees
 from clusters.fits import TREE_SETTINGS as SETTINGS
 from skbnp.dask import DependentTrees
-from skbnp.estimators import _dependent_trees
+from skbnp.models.dependent_trees import updates
 
 
 @pytest.fixture(scope="module", autouse=True)
 def few_clusters():
     """Begin with fewer clusters than there are nodes, for births."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_dependent_trees, "n_clusters_for", lambda n_rows: 4)
+        patch.setattr(updates, "n_clusters_for", lambda n_rows: 4)
         yield
 
 

@@ -8,8 +8,8 @@ tokens, q(w) and q(phi) at their optimum, the bound is
       - sum_dk r_dk log r_dk.
 """
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,7 @@ from scipy.special import gammaln, logsumexp, psi, xlogy
 from skbnp.components import topics
 from skbnp.components.statistics import WordStats
 from skbnp.components.word_topics import WordRows
+from skbnp.estimators._base import NUMBER, constraints_of
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.engine import Learner, RunningAverage
 from skbnp.inference.protocols import BatchSchedule, Collected, Corpus, StepInput
@@ -111,9 +112,22 @@ class MixtureStep:
         return result
 
 
-class MixtureOfUnigrams(VariationalTopicModel):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters:
+    n_components: int = field(default=8, kw_only=False)
+    learning_method: str = "batch"
+    topic_word_prior: float = 0.1
+    batch_size: int = 64
+    max_iter: int = 50
+    tol: float = 1e-5
+    n_jobs: int | None = None
+    random_state: Any = None
+
+
+class MixtureOfUnigrams(_Parameters, VariationalTopicModel):
     """Mixture of unigrams, variational, in batches or minibatches."""
 
+    _parameter_constraints = constraints_of(_Parameters, n_components=[NUMBER])
     _evaluation_step = MixtureStep
     _saved_parts: ClassVar = {
         "model": Mixture,
@@ -124,27 +138,6 @@ class MixtureOfUnigrams(VariationalTopicModel):
     learn_priors, init, warm_up, warm_start, sparse_output = False, "docs", 0, False, 0
     verbose, total_samples, learning_offset, learning_decay = 0, None, 1.0, 0.6
     max_doc_update_iter, mean_change_tol = 1, 0.0
-
-    def __init__(
-        self,
-        n_components=8,
-        *,
-        learning_method="batch",
-        topic_word_prior=0.1,
-        batch_size=64,
-        max_iter=50,
-        tol=1e-5,
-        n_jobs=None,
-        random_state=None,
-    ):
-        self.n_components = n_components
-        self.learning_method = learning_method
-        self.topic_word_prior = topic_word_prior
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def _make_model(self):
         return Mixture()

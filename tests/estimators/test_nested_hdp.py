@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from checks.states import assert_same
 from skbnp import HDP, NestedHDP, StickBreakingHDP
 from skbnp.estimators import _nested_hdp as module
+from skbnp.models.nested_hdp import NestedStep
 
 pytestmark = pytest.mark.usefixtures("one_split")
 
@@ -186,7 +187,7 @@ def test_a_long_stream_keeps_no_documents(bursty):
 def test_an_interrupted_call_keeps_no_documents_that_are_not_learned(bursty):
     _, X, _, _ = bursty
     stream, calls = NestedHDP(batch_size=5, random_state=0).partial_fit(X[:60]), []
-    collect = module.NestedStep.collect
+    collect = NestedStep.collect
 
     def stop(*args, **kwargs):
         calls.append(0)
@@ -195,7 +196,7 @@ def test_an_interrupted_call_keeps_no_documents_that_are_not_learned(bursty):
         return collect(*args, **kwargs)
 
     with (
-        mock.patch.object(module.NestedStep, "collect", stop),
+        mock.patch.object(NestedStep, "collect", stop),
         pytest.raises(KeyboardInterrupt),
     ):
         stream.partial_fit(X[60:80])

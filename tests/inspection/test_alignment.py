@@ -8,6 +8,7 @@ from scipy.optimize import nnls
 
 from skbnp import HDP
 from skbnp.inspection import _compared, align_components, match_components
+from skbnp.utils.validation import check_counts
 
 PHI = np.random.default_rng(0).dirichlet(np.full(60, 0.1), 5)
 
@@ -223,7 +224,7 @@ def test_bootstrap_of_documents_has_the_spread_of_new_ones(planted):
         return [rng.multinomial(200, p) for p in shares @ signatures]
 
     def fitted(X, n_draws=0):
-        counts = _compared.check_counts(np.array(X), whom="test")
+        counts = check_counts(np.array(X), whom="test")
         given = signatures, counts, 0.01, n_draws, rng
         return np.array(list(_compared._resampled(*given)))
 

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
@@ -148,22 +147,6 @@ def test_the_score_of_a_monitor_is_drawn_in_place_of_the_bound(model, x, at):
     assert display.ax_.get_ylabel() == "held-out score (nats per token)"
     (line,) = display.twin_ax_.lines
     assert_array_equal(line.get_xydata(), np.c_[at, [2, 3]])
-
-
-@pytest.mark.parametrize("x", ["step", "seconds"])
-def test_a_pair_of_axes_takes_several_fits(model, x):
-    _, axes = plt.subplots(1, 2)
-    for label in ("one", "two"):
-        display = HistoryDisplay.from_estimator(model, ax=axes, x=x, label=label)
-        assert (display.ax_, display.twin_ax_) == tuple(axes)
-    for panel in axes:
-        assert [line.get_label() for line in panel.lines] == ["one", "two"]
-        assert panel.get_xlabel() == {"step": "step (updates)"}.get(x, x)
-    left, right = ([to_hex(line.get_color()) for line in panel.lines] for panel in axes)
-    assert left == right
-    assert left[0] != left[1]
-    assert_array_equal(axes[1].lines[0].get_ydata(), [2, 2, 4, 3])
-    assert axes[1].get_ylabel() == "topics"
 
 
 @pytest.mark.parametrize("x", ["step", "seconds"])

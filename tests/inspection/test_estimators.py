@@ -65,8 +65,6 @@ OTHERS = {
     "match_components",
     "report",
     "stability",
-    "to_anndata",
-    "to_arviz",
     "topic_path",
 }
 FUNCTIONS = sorted(set(inspection.__all__) - OVER_TIME - OTHERS)

@@ -117,7 +117,7 @@ def test_bound_is_that_of_the_terms_written_out(hdp, bars, monkeypatch):
     """All of it by brute force, with N and q(v) as the last round has them."""
     seen = {}
 
-    class Spy(_evidence.Assignments):
+    class Spy(_evidence.hdp_sticks.Assignments):
         @classmethod
         def of(cls, doc_topic, n_tokens, order):
             seen.update(doc_topic=doc_topic, order=order)
@@ -127,9 +127,10 @@ def test_bound_is_that_of_the_terms_written_out(hdp, bars, monkeypatch):
         seen["sticks"] = sticks
         return terms(sticks, documents, alpha, gamma)
 
-    Assignments, terms = _evidence.Assignments, _evidence.terms_and_gradient
-    monkeypatch.setattr(_evidence, "Assignments", Spy)
-    monkeypatch.setattr(_evidence, "terms_and_gradient", terms_of)
+    sticks_of = _evidence.hdp_sticks
+    Assignments, terms = sticks_of.Assignments, sticks_of.terms_and_gradient
+    monkeypatch.setattr(sticks_of, "Assignments", Spy)
+    monkeypatch.setattr(sticks_of, "terms_and_gradient", terms_of)
     monkeypatch.setattr(_evidence, "TOL", 1e-12)
     exact = copy.deepcopy(hdp)
     exact.set_params(max_doc_update_iter=5000, mean_change_tol=1e-12)
