@@ -15,7 +15,6 @@ MSVC = sys.platform == "win32"
 
 KERNELS = [
     "_assignments",
-    "_attachments",
     "_births",
     "_collapsed",
     "_directions",

@@ -69,8 +69,8 @@ cdef struct Trial:
     double pull                 # kappa0 k1
     double share, spread        # of the target, see `row_gain`
     const Py_ssize_t* parent    # (n_nodes,)
-    double* masses              # (n_nodes,) zero of the new one
-    double* history             # (n_nodes,) zero of the new one
+    const double* masses        # (n_nodes,) zero of the new one
+    const double* history       # (n_nodes,) zero of the new one
     double stop, child          # concentrations of the sticks
     Py_ssize_t n_below          # children of the target, the new node aside
     double* below               # (n_below + 1,) lengths of their means
@@ -132,15 +132,6 @@ cdef inline double length_of(Py_ssize_t n, const double* vector) noexcept nogil:
 
 
 # What there is before ----------------------------------------------------------------
-
-
-cdef void insert_zero(
-    Py_ssize_t n, Py_ssize_t place, const double* values, double* found
-) noexcept nogil:
-    """Copy values of nodes, with a zero for the new one."""
-    cdef Py_ssize_t i
-    for i in range(n):
-        found[i] = 0.0 if i == place else values[i - (i > place)]
 
 
 cdef Py_ssize_t number_words(
@@ -562,8 +553,8 @@ def find_birth(
     const double[::1] shares,           # IN (n_nodes - 1,)
     const double[::1] spreads,          # IN (n_nodes - 1,)
     const Py_ssize_t[::1] parent,       # IN (n_nodes,) of the tree with the new node
-    const double[::1] masses,           # IN (n_nodes - 1,)
-    const double[::1] history,          # IN (n_nodes - 1,)
+    const double[::1] masses,           # IN (n_nodes,) zero of the new one
+    const double[::1] history,          # IN (n_nodes,) zero of the new one
     Py_ssize_t place,                   # of the new node, the last child of its parent
     double strength,                    # beta
     double pull,                        # kappa0 k1
@@ -607,10 +598,10 @@ def find_birth(
     t.taken, t.fresh = &of_rows[0, 0], &of_rows[1, 0]
     t.before.on_target, t.before.on_new = &of_rows[2, 0], &of_rows[3, 0]
     t.after.on_target, t.after.on_new = &of_rows[4, 0], &of_rows[5, 0]
-    cdef double[:, ::1] of_nodes = np.empty((25, t.n_nodes))
+    cdef double[:, ::1] of_nodes = np.empty((23, t.n_nodes))
     t.logs, t.given, t.below = &of_nodes[0, 0], &of_nodes[1, 0], &of_nodes[2, 0]
     t.before.masses, t.after.masses = &of_nodes[3, 0], &of_nodes[4, 0]
-    t.masses, t.history, t.sticks = &of_nodes[5, 0], &of_nodes[6, 0], &of_nodes[7, 0]
+    t.masses, t.history, t.sticks = &masses[0], &history[0], &of_nodes[5, 0]
     cdef double[::1] near = np.empty(2 * t.n_rows), chosen = np.empty(t.n_best + 1)
     cdef Py_ssize_t[::1] seeds = np.empty(uniforms.shape[0], dtype=np.intp)
     cdef Py_ssize_t[::1] order_of = np.empty(t.n_best + 1, dtype=np.intp)
@@ -619,8 +610,6 @@ def find_birth(
     t.near, t.best, t.order = <Near*>&near[0], &chosen[0], &order_of[0]
     t.found, t.weights = &some_nodes[0], &some_weights[0]
     with nogil:
-        insert_zero(t.n_nodes, place, &masses[0], t.masses)
-        insert_zero(t.n_nodes, place, &history[0], t.history)
         put_coordinates(
             n_features, &column[0], t.n_words, &natural[0], &means[target, 0],
             t.natural, t.mean_before,

@@ -6,7 +6,7 @@ are.
 """
 
 from libc.math cimport fabs, sqrt
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 from skbnp.kernels._normaliser cimport (
     WIDTH,
@@ -21,7 +21,6 @@ from skbnp.kernels._vectors cimport (
     add_scaled,
     dot,
     products_of_three,
-    products_of_two,
     put_both,
     put_scaled,
 )
@@ -155,20 +154,6 @@ def natural_lengths(
             found[i] = natural_length(&sphere, lengths[i], spreads[i])
 
 
-def conjugates(
-    const double[::1] lengths,          # IN (n,) e
-    const double[::1] spreads,          # IN (n,) v
-    double[::1] found,                  # OUT (n,)
-    expansion: tuple[float, int, NDArray[float64]],
-):
-    """h*(e; v) - log C_V(0) = y e + log C_V(sqrt(y^2 + v)) - log C_V(0)."""
-    cdef Sphere sphere = read_sphere(expansion)
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(lengths.shape[0]):
-            found[i] = conjugate(&sphere, lengths[i], spreads[i])
-
-
 def row_gains(
     const double[::1] squares,          # IN (n,) n'n
     const double[::1] along,            # IN (n,) n'x
@@ -226,58 +211,31 @@ def prior_slope(
     return total
 
 
-def merged_worths(
-    const Py_ssize_t[::1] sources,      # IN (n_pairs,) nodes
-    const Py_ssize_t[::1] targets,      # IN (n_pairs,) siblings, or parents
-    const double[::1] naturals,         # IN (n_pairs,) |n| of both in one
-    const double[::1] spreads,          # IN (n_nodes,) v
-    const double[::1] lengths,          # IN (n_nodes,) |E|
-    const Py_ssize_t[::1] children,     # IN (n_nodes - 1,) those of a node side by side
-    const Py_ssize_t[::1] limits,       # IN (n_nodes + 1,) where those of a node begin
+def best_worths(
+    const double[::1] naturals,         # IN (n,) |n|
+    const double[::1] spreads,          # IN (n,) v
+    const double[::1] below,            # IN lengths of means of children, list by list
+    const int64_t[::1] limits,          # IN (n + 1,) where those of each begin
     double pull,                        # K
-    double[::1] lengths_below,          # WORK (n_nodes,)
-    double[::1] found,                  # OUT (n_pairs,)
+    double[::1] lengths,                # OUT (n,) e
+    double[::1] found,                  # OUT (n,)
     expansion: tuple[float, int, NDArray[float64]],
 ):
-    """Return n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)) of pairs of nodes in one.
+    """Return n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)) at the best length e.
 
-    At its maximum over the length e, those of the children of both held fixed; values
-    of h* are less those at zero.
+    Those of the children are fixed; values of h* are less those at zero.
     """
     cdef Sphere sphere = read_sphere(expansion)
-    cdef double length
-    cdef double* below = &lengths_below[0]
-    cdef Py_ssize_t i, n_below, source, target
+    cdef const double* first = &below[0] if below.shape[0] else NULL
+    cdef const double* own
+    cdef Py_ssize_t i, n
     with nogil:
-        for i in range(sources.shape[0]):
-            source, target = sources[i], targets[i]
-            n_below = put_lengths(
-                &lengths[0], &children[0], limits[source], limits[source + 1], source,
-                below,
-            )
-            n_below += put_lengths(
-                &lengths[0], &children[0], limits[target], limits[target + 1], source,
-                below + n_below,
-            )
-            length = best_length(
-                &sphere, naturals[i], spreads[target], n_below, below, pull
-            )
+        for i in range(naturals.shape[0]):
+            own, n = first + limits[i], limits[i + 1] - limits[i]
+            lengths[i] = best_length(&sphere, naturals[i], spreads[i], n, own, pull)
             found[i] = worth_of(
-                &sphere, length, naturals[i], spreads[target], n_below, below, pull
+                &sphere, lengths[i], naturals[i], spreads[i], n, own, pull
             )
-
-
-cdef inline Py_ssize_t put_lengths(
-    const double* lengths, const Py_ssize_t* children,
-    Py_ssize_t begin, Py_ssize_t end, Py_ssize_t but, double* found,
-) noexcept nogil:
-    """Copy the lengths of children, except one; return their number."""
-    cdef Py_ssize_t at, n_found = 0
-    for at in range(begin, end):
-        if children[at] != but:
-            found[n_found] = lengths[children[at]]
-            n_found += 1
-    return n_found
 
 
 cdef double worth_of(
@@ -316,22 +274,38 @@ cdef double best_length(
     return e
 
 
+# Nodes of an epoch, by position in its tree, and what is known of them.
+cdef struct Epoch:
+    Sphere sphere
+    Py_ssize_t n_words
+    double* means               # (n_nodes, n_words) E
+    const double* previous      # (n_before, n_words) mu^(t-1)
+    const Py_ssize_t* past      # (n_nodes,) rows there, -1 of new nodes
+    const double* above         # (n_words,) mean of the parent of the root
+    const double* centroid      # (n_words,) a row more at the root
+    const Py_ssize_t* parent    # (n_nodes,)
+    const Py_ssize_t* children  # (n_nodes - 1,) those of a node side by side
+    const Py_ssize_t* limits    # (n_nodes + 1,) where those of a node begin
+    const int32_t* indptr       # sums s of rows
+    const int32_t* words
+    const double* values
+    double strength             # beta
+    double pull                 # kappa0 k1
+    double pull_of_past         # kappa0 k2
+
+
+cdef inline const double* past_of(const Epoch* e, Py_ssize_t row) noexcept nogil:
+    """Previous direction of a node; NULL where there is none."""
+    if e.past[row] >= 0:
+        return e.previous + e.past[row] * e.n_words
+    return NULL
+
+
 cdef inline const double* parent_of(const Epoch* e, Py_ssize_t row) noexcept nogil:
     """Mean of the parent of a node."""
     if row == 0:
         return e.above
     return e.means + e.parent[row] * e.n_words
-
-
-cdef double prior_square(const Epoch* e, double along) noexcept nogil:
-    """Square of rho of a node with a past, given E_parent'mu."""
-    cdef double square = e.pull * e.pull + e.pull_of_past * e.pull_of_past
-    return square + 2.0 * e.pull * e.pull_of_past * along
-
-
-cdef double past_slope(const Epoch* e, double square) noexcept nogil:
-    """Slope of log C_V(rho) in E_parent'mu: -g(rho^2) kappa0^2 k1 k2."""
-    return -bessel_slope(&e.sphere, square) * e.pull * e.pull_of_past
 
 
 cdef void fill_natural(
@@ -341,7 +315,7 @@ cdef void fill_natural(
     cdef Py_ssize_t n = e.n_words, at, child
     cdef const double* past
     cdef const double* own = e.means + row * n
-    cdef double slope
+    cdef double square, slope
     cdef int32_t i
     past = past_of(e, row)
     if past != NULL:
@@ -358,7 +332,10 @@ cdef void fill_natural(
         if past == NULL:
             add_scaled(n, e.pull, e.means + child * n, natural)
         else:
-            slope = past_slope(e, prior_square(e, dot(n, own, past)))
+            # Of log C_V(rho) in E'mu: -g(rho^2) kappa0^2 k1 k2.
+            square = e.pull * e.pull + e.pull_of_past * e.pull_of_past
+            square += 2.0 * e.pull * e.pull_of_past * dot(n, own, past)
+            slope = -bessel_slope(&e.sphere, square) * e.pull * e.pull_of_past
             add_both(n, e.pull, e.means + child * n, slope, past, natural)
 
 
@@ -476,10 +453,8 @@ def inner_products(
         for i in range(rows.shape[0]):
             row = rows[i]
             own, up, mu = e.means + row * n, parent_of(&e, row), past_of(&e, row)
-            if mu != NULL:
-                products_of_three(n, own, up, mu, &found[i, 0])
-            else:
-                products_of_two(n, own, up, &found[i, 0])
+            products_of_three(n, own, up, mu if mu != NULL else own, &found[i, 0])
+            if mu == NULL:
                 found[i, 3] = found[i, 4] = 0.0
             found[i, 5] = mu != NULL
 

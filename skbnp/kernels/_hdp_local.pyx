@@ -55,15 +55,10 @@ cdef extern from "src/document.h" nogil:
         Py_ssize_t n_used, const int32_t* topics, float* tile,
     )
     void weigh_exactly(Py_ssize_t n, double* weights, double* work)
-    void finish_few(
+    void finish_words(
         Py_ssize_t n, const int32_t* words, const double* counts, Py_ssize_t stride,
         const float* weights, Py_ssize_t n_support, const int32_t* topics,
-        const double* doc_weights, double* doc_topic, double* norms,
-    )
-    void finish_many(
-        Py_ssize_t n, const int32_t* words, const double* counts, Py_ssize_t stride,
-        const float* weights, Py_ssize_t n_support, const int32_t* topics,
-        const double* doc_weights, double* doc_topic, double* norms,
+        const double* doc_weights, double* doc_topic, double* norms, double* work,
     )
     void weigh_words(
         const double* held, Py_ssize_t held_stride, double scale,
@@ -74,7 +69,6 @@ cdef extern from "src/document.h" nogil:
 
     enum:
         LANE "LANES"
-        MANY
 
 #: Columns of a table of word weights are a multiple of this.
 LANES = LANE
@@ -98,7 +92,7 @@ cdef enum:
     DROP = 5
     # ...for so many rounds, between passes over all topics.
     MAX_ROUNDS = 3
-    # Words between two looks for an interrupt, where topics are many.
+    # Words between two looks for an interrupt.
     PART = 4096
 
 
@@ -131,6 +125,7 @@ cdef struct Support "skbnp_support":
     double* weights             # (n,) e
     double* tokens              # (n,) N
     double* norms               # (words,) s
+    double* work                # (4 stride,)
 
 
 cdef size_t _work(size_t n, size_t stride):
@@ -246,20 +241,14 @@ cdef double _finish "skbnp_finish"(
     for a in range(s.n):
         s.weights[a] = m.prior[s.topics[a]] + <double>start[s.topics[a]] / d.scale
     weigh_exactly(s.n, s.weights, s.tokens)
-    if s.n <= MANY:
-        finish_few(
-            d.n, d.words, d.counts, m.stride, m.weights, s.n, s.topics, s.weights,
-            s.tokens, s.norms,
+    while i < d.n:
+        n = min(<Py_ssize_t>PART, d.n - i)
+        finish_words(
+            n, d.words + i, d.counts + i, m.stride, m.weights, s.n, s.topics,
+            s.weights, s.tokens, s.norms + i, s.work,
         )
-    else:
-        while i < d.n:
-            n = min(<Py_ssize_t>PART, d.n - i)
-            finish_many(
-                n, d.words + i, d.counts + i, m.stride, m.weights, s.n, s.topics,
-                s.weights, s.tokens, s.norms + i,
-            )
-            count_work(n * s.n, m.done)
-            i += n
+        count_work(n * s.n, m.done)
+        i += n
     if not with_bound:
         return 0.0
     for i in range(d.n):
@@ -431,7 +420,7 @@ def infer_documents(
     cdef float[::1] space = np.empty(
         2 * stride + longest + LANE + _work(longest, stride), dtype=np.float32
     )
-    cdef double[::1] room = np.empty(2 * n_topics)
+    cdef double[::1] room = np.empty(2 * n_topics + 4 * stride)
     cdef int32_t[::1] chosen = np.empty(n_topics, dtype=np.int32)
     cdef float* other = &space[stride]
     cdef float* work
@@ -443,6 +432,7 @@ def infer_documents(
     d.scaled = other + stride
     work = d.scaled + longest + LANE
     s.topics, s.weights, s.tokens = &chosen[0], &room[0], &room[n_topics]
+    s.work = s.tokens + n_topics
     with nogil:
         for k in range(stride):
             m.lanes[k] = <float>fmin(prior[k], 1e10) if k < n_topics else 1e-18

@@ -1,8 +1,6 @@
-"""Moves of topics of the HDP: gains of merges, losses of reductions, late topics."""
+"""Moves of topics of the HDP: gains of merges, losses of reductions."""
 
 import numpy as np
-
-from cython cimport floating
 
 from libc.math cimport lgamma
 from libc.stdint cimport int32_t, int64_t
@@ -38,7 +36,7 @@ def compare_merges(
     const int32_t[::1] indptr,          # IN    (n_docs + 1,)
     const int32_t[::1] words,           # IN    (nnz,) rows of `word_weights`
     const double[::1] counts,           # IN    (nnz,) n > 0
-    const floating[:, :] word_weights,  # IN    (n_words, n_topics) b
+    const float[:, :] word_weights,  # IN    (n_words, n_topics) b
     const double[:, ::1] doc_weights,   # IN    (n_docs, n_topics) e, zero: not used
     const double[::1] norms,            # IN    (nnz,) s; r = e b / s
     const double[:, ::1] doc_topic,     # IN    (n_docs, n_topics) N
@@ -95,7 +93,7 @@ cdef double _loss(
     const int32_t[::1] words,
     const double[::1] counts,
     const double[::1] norms,
-    const floating[:, :] word_weights,
+    const float[:, :] word_weights,
     Py_ssize_t a,
     Py_ssize_t b,
     double first,
@@ -186,61 +184,3 @@ def add_losses(
                     counts[i], &merges[0],
                 )
             count_work(8 * (n_topics + n_pairs), &done)
-
-
-def late_topics_step(
-    const int32_t[::1] indptr,        # IN    (n_docs + 1,)
-    const int32_t[::1] words,         # IN    (nnz,) rows of `topics`
-    const double[::1] counts,         # IN    (nnz,) n > 0
-    const double[::1] old,            # IN    (nnz,) p, of all topics before
-    const double[:, ::1] shares,      # IN    (n_docs, 1 + T) s, of these and late ones
-    const double[:, ::1] topics,      # IN    (n_words, T) b
-    double[:, ::1] tokens,            # OUT   (n_docs, 1 + T), see below
-    double[:, ::1] sums,              # OUT   (n_words, T), or without rows
-):
-    """Sum expected counts of components by document and, of late topics, by word.
-
-    Those of late topic t in a document d and of a word w are
-
-        n_dw s_dt b_wt / (s_d0 p_dw + sum_t' s_dt' b_wt'),
-
-    and those of all topics before, together, have p_dw in place of b_wt.
-
-    Time O(nnz * T); no allocation.
-    """
-    cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_topics = topics.shape[1]
-    cdef Py_ssize_t doc, entry, topic
-    cdef double total, ratio, part
-    cdef bint by_word = sums.shape[0] > 0
-    cdef const double* b
-    cdef const double* s
-    if n_topics == 0:
-        raise ValueError("topics must have at least one column")
-    if shares.shape[0] != n_docs or shares.shape[1] != 1 + n_topics:
-        raise ValueError("shares must have a row per document and 1 + T columns")
-    if tokens.shape[0] != n_docs or tokens.shape[1] != 1 + n_topics:
-        raise ValueError("tokens must have the shape of shares")
-    if by_word and (sums.shape[0] != topics.shape[0] or sums.shape[1] != n_topics):
-        raise ValueError("sums must have the shape of topics")
-    if not words.shape[0] == counts.shape[0] == old.shape[0] >= indptr[n_docs]:
-        raise ValueError("words, counts and old must have an entry per stored count")
-    for entry in range(words.shape[0]):
-        if not 0 <= words[entry] < topics.shape[0]:
-            raise ValueError("words must be rows of topics")
-    tokens[:] = 0.0
-    sums[:] = 0.0
-    with nogil:
-        for doc in range(n_docs):
-            s = &shares[doc, 0]
-            for entry in range(indptr[doc], indptr[doc + 1]):
-                b = &topics[words[entry], 0]
-                total = s[0] * old[entry]
-                for topic in range(n_topics):
-                    total += s[1 + topic] * b[topic]
-                ratio = counts[entry] / total
-                tokens[doc, 0] += ratio * s[0] * old[entry]
-                for topic in range(n_topics):
-                    part = ratio * s[1 + topic] * b[topic]
-                    tokens[doc, 1 + topic] += part
-                    if by_word:
-                        sums[words[entry], topic] += part

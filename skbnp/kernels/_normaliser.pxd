@@ -56,50 +56,45 @@ cdef inline double polynomial(
     return value
 
 
-cdef inline double log_constant(const Sphere* s, double square) noexcept nogil:
-    """Log C(k) - log C(0) of one k, given k^2; rounding may have made it negative."""
-    square = max(square, 0.0)
-    cdef double v = s.order, z2 = square / (v * v)
+cdef inline double expand(
+    const Sphere* s, double square, bint with_ratio, double* tail
+) noexcept nogil:
+    """Put the tail of the expansion at k^2; A_v(k) / k of its order, if asked for."""
+    cdef double v = s.order, z2 = square / (v * v), slope = 0.0
     cdef double root = sqrt(1.0 + z2), p2 = 1.0 / (1.0 + z2)
-    cdef double rise = z2 / (1.0 + root)  # root - 1
-    cdef double scaled = 1.0 / (v * root), power = scaled, tail = 0.0, slope = 0.0
-    cdef double value, ratio
+    cdef double scaled = 1.0 / (v * root), power = scaled
     cdef Py_ssize_t j
+    tail[0] = 0.0
     for j in range(TERMS):
-        tail += power * polynomial(s.values + j * WIDTH, j + 1, p2)
-        if s.n_steps:
+        tail[0] += power * polynomial(s.values + j * WIDTH, j + 1, p2)
+        if with_ratio:
             slope += power * polynomial(s.slopes + j * WIDTH, j + 1, p2)
         power *= scaled
         if power < 1e-19:
             break
+    power = (1.0 / (1.0 + root) - 0.5 / (v * root * root)) / v
+    return power - p2 / (v * v) * slope / (1.0 + tail[0])
+
+
+cdef inline double log_constant(const Sphere* s, double square) noexcept nogil:
+    """Log C(k) - log C(0) of one k, given k^2; rounding may have made it negative."""
+    square = max(square, 0.0)
+    cdef double v = s.order, z2 = square / (v * v), tail, value
+    cdef double rise = z2 / (1.0 + sqrt(1.0 + z2))  # sqrt(1 + z2) - 1
+    cdef double ratio = expand(s, square, s.n_steps > 0, &tail)
     value = v * (log1p(0.5 * rise) - rise) + 0.5 * log1p(rise)
     value += s.zero - log1p(tail)
-    if s.n_steps:
-        ratio = (1.0 / (1.0 + root) - 0.5 / (v * root * root)) / v
-        ratio -= p2 / (v * v) * slope / (1.0 + tail)
-        for _ in range(s.n_steps):
-            ratio = 1.0 / (square * ratio + 2.0 * v)
-            value += log(2.0 * v * ratio)
-            v -= 1.0
+    for _ in range(s.n_steps):
+        ratio = 1.0 / (square * ratio + 2.0 * v)
+        value += log(2.0 * v * ratio)
+        v -= 1.0
     return value
 
 
 cdef inline double bessel_slope(const Sphere* s, double square) noexcept nogil:
     """A_V(k) / k of one k, given k^2: minus the slope of log C in k^2 / 2."""
     square = max(square, 0.0)
-    cdef double v = s.order, z2 = square / (v * v)
-    cdef double root = sqrt(1.0 + z2), p2 = 1.0 / (1.0 + z2)
-    cdef double scaled = 1.0 / (v * root), power = scaled, tail = 0.0, slope = 0.0
-    cdef double ratio
-    cdef Py_ssize_t j
-    for j in range(TERMS):
-        tail += power * polynomial(s.values + j * WIDTH, j + 1, p2)
-        slope += power * polynomial(s.slopes + j * WIDTH, j + 1, p2)
-        power *= scaled
-        if power < 1e-19:
-            break
-    ratio = (1.0 / (1.0 + root) - 0.5 / (v * root * root)) / v
-    ratio -= p2 / (v * v) * slope / (1.0 + tail)
+    cdef double v = s.order, tail, ratio = expand(s, square, True, &tail)
     for _ in range(s.n_steps):
         ratio = 1.0 / (square * ratio + 2.0 * v)
         v -= 1.0

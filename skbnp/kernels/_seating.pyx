@@ -106,105 +106,87 @@ cdef int close_seating(Franchise* f, object s) except -1:
 def count(seating, Workspace work):
     """Add the tokens at tables to the counts of dishes, and compute rates."""
     cdef Franchise f
-    open_seating(&f, seating, work)
-    with nogil:
-        _count(&f)
-        _rate(&f)
-    close_seating(&f, seating)
-
-
-cdef void _count(Franchise* f) noexcept nogil:
     cdef Py_ssize_t doc
     cdef int64_t begin, i
     cdef int32_t t, k
-    for doc in range(f.n_docs):
-        begin = f.begin[doc]
-        for t in range(f.n_tables[doc]):
-            add_table(f, f.dish[begin + t])
-        if f.n_tables[doc] == 0:
-            continue  # nobody is seated
-        for i in range(begin, f.begin[doc + 1]):
-            if f.table[i] < 0:
-                continue  # a repeat
-            k = f.dish[begin + f.table[i]]
-            put_words(f, f.words[i], k, 1)
-            f.dish_tokens[k] += 1
+    open_seating(&f, seating, work)
+    with nogil:
+        for doc in range(f.n_docs):
+            begin = f.begin[doc]
+            for t in range(f.n_tables[doc]):
+                add_table(&f, f.dish[begin + t])
+            if f.n_tables[doc] == 0:
+                continue  # no token is seated
+            for i in range(begin, f.begin[doc + 1]):
+                if f.table[i] < 0:
+                    continue  # a repeat
+                k = f.dish[begin + f.table[i]]
+                put_words(&f, f.words[i], k, 1)
+                f.dish_tokens[k] += 1
+    close_seating(&f, seating)
+    rate(seating, work)
 
 
 def rate(seating, Workspace work):
     """Compute the rates of all dishes."""
     cdef Franchise f
+    cdef Py_ssize_t k
     open_seating(&f, seating, work)
     with nogil:
-        _rate(&f)
+        for k in range(f.n_served):
+            note_dish(&f, <int32_t>k)
+        sum_rates(&f)
     close_seating(&f, seating)
-
-
-cdef void _rate(Franchise* f) noexcept nogil:
-    cdef Py_ssize_t k
-    for k in range(f.n_served):
-        note_dish(f, <int32_t>k)
-    sum_rates(f)
 
 
 def tidy(seating, Workspace work, const int32_t[::1] renamed):
     """Renumber dishes, and sort the dishes of each word by count."""
     cdef Franchise f
-    open_seating(&f, seating, work)
-    if renamed.shape[0] < f.n_served:
-        raise ValueError("renamed must have an entry per place")
-    if renamed.shape[0]:
-        with nogil:
-            _tidy(&f, &renamed[0])
-
-
-cdef void _tidy(Franchise* f, const int32_t* renamed) noexcept nogil:
     cdef Py_ssize_t doc, word
     cdef int32_t t, e, at, k, c
     cdef int32_t* dish
     cdef int32_t* count
-    for doc in range(f.n_docs):
-        dish = f.dish + f.begin[doc]
-        for t in range(f.n_tables[doc]):
-            dish[t] = renamed[dish[t]]
-    for word in range(f.n_words):
-        dish, count = f.entry_dish + f.room[word], f.entry_count + f.room[word]
-        for e in range(f.n_entries[word]):  # most are in order already: insertion
-            k, c, at = renamed[dish[e]], count[e], e
-            while at > 0 and (
-                count[at - 1] < c or (count[at - 1] == c and dish[at - 1] > k)
-            ):
-                dish[at], count[at] = dish[at - 1], count[at - 1]
-                at -= 1
-            dish[at], count[at] = k, c
+    open_seating(&f, seating, work)
+    if renamed.shape[0] < f.n_served:
+        raise ValueError("renamed must have an entry per place")
+    with nogil:
+        for doc in range(f.n_docs):
+            dish = f.dish + f.begin[doc]
+            for t in range(f.n_tables[doc]):
+                dish[t] = renamed[dish[t]]
+        for word in range(f.n_words):
+            dish, count = f.entry_dish + f.room[word], f.entry_count + f.room[word]
+            for e in range(f.n_entries[word]):  # most are in order already: insertion
+                k, c, at = renamed[dish[e]], count[e], e
+                while at > 0 and (
+                    count[at - 1] < c or (count[at - 1] == c and dish[at - 1] > k)
+                ):
+                    dish[at], count[at] = dish[at - 1], count[at - 1]
+                    at -= 1
+                dish[at], count[at] = k, c
 
 
-def group(seating, Workspace work, int32_t[::1] words, int32_t[::1] begin):
+def group(seating, Workspace work, int32_t[::1] words, int32_t[::1] first):
     """List the words of each document by table, and where each table begins there."""
     cdef Franchise f
-    open_seating(&f, seating, work)
-    if words.shape[0] < f.begin[f.n_docs] or begin.shape[0] < f.begin[f.n_docs]:
-        raise ValueError("words and begin must have an entry per token")
-    if words.shape[0]:
-        with nogil:
-            _group(&f, &words[0], &begin[0])
-
-
-cdef void _group(const Franchise* f, int32_t* words, int32_t* first) noexcept nogil:
     cdef Py_ssize_t doc
     cdef int64_t begin, i, table
     cdef int32_t t, at, n_before
-    for doc in range(f.n_docs):
-        begin, n_before = f.begin[doc], 0
-        for t in range(f.n_tables[doc]):
-            first[begin + t] = n_before
-            n_before += f.size[begin + t]
-        for i in range(begin, f.begin[doc + 1]):
-            if f.table[i] < 0:
-                continue
-            table = begin + f.table[i]
-            at = first[table]
-            first[table] = at + 1
-            words[begin + at] = f.words[i]
-        for t in range(f.n_tables[doc]):
-            first[begin + t] -= f.size[begin + t]
+    open_seating(&f, seating, work)
+    if words.shape[0] < f.begin[f.n_docs] or first.shape[0] < f.begin[f.n_docs]:
+        raise ValueError("words and first must have an entry per token")
+    with nogil:
+        for doc in range(f.n_docs):
+            begin, n_before = f.begin[doc], 0
+            for t in range(f.n_tables[doc]):
+                first[begin + t] = n_before
+                n_before += f.size[begin + t]
+            for i in range(begin, f.begin[doc + 1]):
+                if f.table[i] < 0:
+                    continue
+                table = begin + f.table[i]
+                at = first[table]
+                first[table] = at + 1
+                words[begin + at] = f.words[i]
+            for t in range(f.n_tables[doc]):
+                first[begin + t] -= f.size[begin + t]

@@ -12,7 +12,6 @@ cdef extern from "src/vectors.h" nogil:
     void add_both(
         Py_ssize_t n, double a, const double* x, double b, const double* y, double* z
     )
-    void products_of_two(Py_ssize_t n, const double* x, const double* y, double* found)
     void products_of_three(
         Py_ssize_t n, const double* x, const double* y, const double* z, double* found
     )

@@ -154,27 +154,24 @@ def test_slope_of_prior_concentration_is_that_of_the_twin(dimension, seed):
 
 
 @pytest.mark.parametrize("dimension", [4, 60])
-def test_worths_of_merges_are_those_of_the_twin(dimension, seed):
-    """Into the parent, and into a sibling; children of both are below."""
+def test_best_worths_are_those_of_the_twin(dimension, seed):
+    """Of nodes with two children, with none, and with three."""
     rng = np.random.default_rng(seed)
-    children, limits = TREE.child_lists
-    sources, targets = np.array([1, 4, 1]), np.array([0, 0, 4])
+    limits = np.array([0, 2, 2, 5])
     naturals = rng.uniform(0.5, 3.0, size=3) * dimension
-    lengths = rng.uniform(0.1, 0.9, size=len(TREE))
+    below = rng.uniform(0.1, 0.9, size=5)
     pull = 1.3 * dimension
-    spreads = pull**2 * rng.uniform(0.1, 0.9, size=len(TREE))
-    result, work = np.empty(3), np.empty(len(TREE))
-    given = spreads, lengths, children, limits, pull, work, result
-    kernels.merged_worths(sources, targets, naturals, *given, expansion(dimension))
+    spreads = pull**2 * rng.uniform(0.1, 0.9, size=3)
+    result, best = np.empty(3), np.empty(3)
+    given = naturals, spreads, below, limits, pull, best, result
+    kernels.best_worths(*given, expansion(dimension))
     uniform = float(log_normaliser(0.0, dimension))
-    pairs = zip(sources, targets, naturals, result, strict=True)
-    for source, target, natural, worth in pairs:
-        below = [c for c in range(1, len(TREE)) if TREE.parent[c] in (source, target)]
-        below = [c for c in below if c != source]
-        spread = spreads[target]
-        wanted = reference.worth_above(natural, spread, lengths[below], pull, dimension)
-        assert_allclose(worth, wanted + (1 + len(below)) * uniform, rtol=1e-6)
-        fewer = reference.worth_above(
-            natural, spread, lengths[below[1:]], pull, dimension
-        )
-        assert abs(worth - fewer - len(below) * uniform) > 1e-3
+    for i in range(3):
+        own = below[limits[i] : limits[i + 1]]
+        given = naturals[i], spreads[i]
+        wanted, length = reference.best_worth(*given, own, pull, dimension)
+        assert_allclose(result[i], wanted + (1 + len(own)) * uniform, rtol=1e-6)
+        assert_allclose(best[i], length, rtol=1e-5)
+        if len(own):
+            fewer, _ = reference.best_worth(*given, own[1:], pull, dimension)
+            assert abs(result[i] - fewer - len(own) * uniform) > 1e-3

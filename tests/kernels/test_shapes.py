@@ -72,15 +72,9 @@ CASES = {
         | {"eta": 0.1, "mean": False, "table": TABLE.copy()},
         ["held", "norm"],
     ),
-    _moves.late_topics_step: (
-        DOCS
-        | {"old": TWO, "shares": np.ones((2, 4)), "topics": np.ones((2, 3))}
-        | {"tokens": np.ones((2, 4)), "sums": np.ones((2, 3))},
-        [],
-    ),
     _moves.compare_merges: (
         DOCS
-        | {"word_weights": np.ones((2, 3)), "doc_weights": np.ones((2, 3))}
+        | {"word_weights": np.ones((2, 3), np.float32), "doc_weights": np.ones((2, 3))}
         | {"norms": TWO, "doc_topic": np.ones((2, 3)), "growth": np.ones((2, 3))}
         | {"prior": THREE, "pairs": np.array([[0, 1]], I4), "sums": np.zeros((1, 2))},
         ["words", "counts", "word_weights", "norms", "growth", "prior"],

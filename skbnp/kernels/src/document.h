@@ -8,8 +8,6 @@
 #include "lanes.h"
 #include "special.h"
 
-/* Topics of a document that have room beside its words in double precision. */
-#define MANY 64
 #define SMALLEST_WEIGHT 1e-150
 
 /* e_k = exp(psi(prior_k + N_k)) up to a factor that cancels: relative to the largest
@@ -80,15 +78,17 @@ SKBNP_INLINE void sum_tile(ptrdiff_t n, const float *counts, ptrdiff_t n_used,
     }
 }
 
-/* Sums over words for up to MANY topics, eight at a time. */
-SKBNP_INLINE void finish_few(ptrdiff_t n, const int32_t *words, const double *counts,
-                             ptrdiff_t stride, const float *weights,
-                             ptrdiff_t n_support, const int32_t *topics,
-                             const double *doc_weights, double *doc_topic, double *norms)
+/* Adds sums over words to the tokens of topics, eight at a time. `work` has room for
+   four numbers of each, up to a multiple of eight. */
+SKBNP_INLINE void finish_words(ptrdiff_t n, const int32_t *words, const double *counts,
+                               ptrdiff_t stride, const float *weights,
+                               ptrdiff_t n_support, const int32_t *topics,
+                               const double *doc_weights, double *doc_topic,
+                               double *norms, double *restrict work)
 {
-    double e[MANY], tokens[MANY], part[MANY];
-    int32_t column[MANY];
     ptrdiff_t wide = padded(n_support), a;
+    double *restrict e = work, *restrict tokens = e + wide, *restrict part = tokens + wide;
+    int32_t *restrict column = (int32_t *)(part + wide);
     for (a = 0; a < wide; a++) {
         e[a] = a < n_support ? doc_weights[a] : 0.0;
         column[a] = a < n_support ? topics[a] : 0;
@@ -110,26 +110,7 @@ SKBNP_INLINE void finish_few(ptrdiff_t n, const int32_t *words, const double *co
                 tokens[a + j] += f * part[a + j];
     }
     for (a = 0; a < n_support; a++)
-        doc_topic[a] = tokens[a];
-}
-
-/* The same for any number of topics. */
-SKBNP_INLINE void finish_many(ptrdiff_t n, const int32_t *words, const double *counts,
-                              ptrdiff_t stride, const float *weights,
-                              ptrdiff_t n_support, const int32_t *topics,
-                              const double *doc_weights, double *doc_topic,
-                              double *norms)
-{
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const float *row = weights + words[i] * stride;
-        double s = 0.0, f;
-        for (ptrdiff_t a = 0; a < n_support; a++)
-            s += doc_weights[a] * (double)row[topics[a]];
-        norms[i] = s;
-        f = counts[i] / s;
-        for (ptrdiff_t a = 0; a < n_support; a++)
-            doc_topic[a] += f * doc_weights[a] * (double)row[topics[a]];
-    }
+        doc_topic[a] += tokens[a];
 }
 
 /* e = exp(psi(theta)) up to a factor that cancels; in place. `work` is left zero. */

@@ -22,22 +22,6 @@ VECTOR_FUNCTION double dot(ptrdiff_t n, const double *x, const double *y)
     return sum;
 }
 
-/* x'x, y'y and x'y in one pass. */
-VECTOR_FUNCTION void products_of_two(
-    ptrdiff_t n, const double *x, const double *y, double *found)
-{
-    double xx = 0.0, yy = 0.0, xy = 0.0;
-    SKBNP_PRAGMA(omp simd reduction(+ : xx, yy, xy))
-    for (ptrdiff_t i = 0; i < n; i++) {
-        xx += x[i] * x[i];
-        yy += y[i] * y[i];
-        xy += x[i] * y[i];
-    }
-    found[0] = xx;
-    found[1] = yy;
-    found[2] = xy;
-}
-
 /* x'x, y'y, x'y, z'x and z'y in one pass. */
 VECTOR_FUNCTION void products_of_three(
     ptrdiff_t n, const double *x, const double *y, const double *z, double *found)

@@ -14,9 +14,9 @@ from scipy.special import xlogy
 from skbnp.distributions import expansion
 from skbnp.inference.executor import Run
 from skbnp.inference.trials import Rejections, without_overlap
-from skbnp.kernels import _attachments as attachment_kernels
-from skbnp.kernels import _sticks as stick_kernels
 from skbnp.kernels._births import find_birth
+from skbnp.kernels._special import log_gamma
+from skbnp.kernels._sticks import beta_parameters, merge_gains
 from skbnp.models.dependent_trees import records, updates
 from skbnp.models.dependent_trees import state as bound
 from skbnp.models.dependent_trees.epoch import LEAST_EVIDENCE, PAUSE_ROWS, EpochMoves
@@ -24,7 +24,7 @@ from skbnp.models.dependent_trees.local import Memo, Naturals, sum_rows
 from skbnp.models.dependent_trees.records import Products, Record
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
-from skbnp.utils.arrays import kernel_arrays
+from skbnp.utils.arrays import entries_of, kernel_arrays, rows_of
 from skbnp.utils.random import splitmix64
 from skbnp.utils.typing import Array, Flags, Ints
 
@@ -167,8 +167,8 @@ def propose_birth(
         naturals.shares,
         naturals.spreads,
         tree.parent,
-        state.masses,
-        state.history,
+        np.insert(state.masses, place, 0.0),
+        np.insert(state.history, place, 0.0),
         place,
         state.concentration,
         state.prior_concentration * priors.parent_weight,
@@ -328,7 +328,7 @@ def stick_gains(
     At its optimum a stick adds log B(posterior) - log B(prior), whatever the others.
     """
     result, work = np.empty(len(sources)), np.empty((2, len(state.tree)))
-    stick_kernels.merge_gains(
+    merge_gains(
         sources,
         targets,
         state.tree.parent,
@@ -736,26 +736,120 @@ LEAST_REVERSAL = 1.0
 def attachment_gains(
     state: EpochState, stats: EpochStats, priors: TreePriors, nodes: Ints, parents: Ints
 ) -> Array:
-    """Rise of the bound if nodes go below other parents, by pair, each by itself.
+    """Rise of the bound if nodes become last children of others, each by itself.
 
-    Nodes are positions, pairs of one node adjacent. Its direction is updated once, at
-    both places. From statistics of the node and its children alone; time O(V) for each
-    pair, and O(n_nodes). The sticks must have followed the masses (`update_sticks`).
+    By pair; nodes are positions. The direction of a node is updated once, at both
+    places. From statistics of the node and its children alone; time O(V) for each pair,
+    and O(n_nodes). The sticks must have followed the masses (`update_sticks`).
     """
-    n_nodes, gains = len(state.tree), np.empty(len(nodes))
-    attachment_kernels.attachment_gains(
-        nodes,
-        parents,
-        np.stack([state.masses + state.history, state.history]),
-        priors.stop_concentration,
-        priors.child_concentration,
-        np.full(n_nodes, -1.0),
-        np.empty((9, n_nodes)),
-        np.empty((2, state.width)),
-        gains,
-        updates.known_to_kernels(state, stats, priors),
-    )
+    first = np.flatnonzero(np.diff(nodes, prepend=-1))  # where pairs of a node begin
+    old = state.tree.parent[nodes[first]]
+    pairs = np.insert(nodes, first, nodes[first]), np.insert(parents, first, old)
+    worths = _worths_below(state, stats, priors, *pairs)
+    present = first + np.arange(len(first))
+    gains = np.delete(worths, present)
+    gains -= np.repeat(worths[present], np.diff(first, append=len(nodes)))
+    for begin in range(0, len(nodes), N_NODES):
+        some = slice(begin, begin + N_NODES)
+        gains[some] += _attached_sticks(state, priors, nodes[some], parents[some])
     return gains
+
+
+def _worths_below(
+    state: EpochState, stats: EpochStats, priors: TreePriors, nodes: Ints, parents: Ints
+) -> Array:
+    """Terms of nodes, at their best below parents, and of their children, by pair.
+
+    Without those that are the same below all parents.
+    """
+    tree, means, dimension = state.tree, state.means, state.dimension
+    k1 = state.prior_concentration * priors.parent_weight
+    k2 = state.prior_concentration * priors.past_weight
+    children, limits = tree.child_lists
+    entries, ends = entries_of(limits, nodes)
+    below, pair = children[entries], rows_of(ends)
+    here, places = np.unique(np.append(parents, below), return_inverse=True)
+    inner = bound.inner_products(state, here)[:, places]
+    squares, of_below = inner[0, : len(nodes)], inner[:, len(nodes) :]
+    along, has_past = np.zeros(len(below)), state.past[below] >= 0
+    lengths, along_past = np.empty((2, len(nodes)))
+    for i, (node, parent) in enumerate(np.column_stack([nodes, parents]).tolist()):
+        if i == 0 or node != nodes[i - 1]:
+            rest = updates.natural_of(state, stats, priors, node)
+            rest -= k1 * means[tree.parent[node]]
+            square = rest @ rest
+        lengths[i] = square + 2.0 * k1 * (rest @ means[parent])
+        mine = slice(ends[i], ends[i + 1])
+        if has_past[mine].any():
+            pasts = state.previous[state.past[below[mine]]]
+            along[mine] = pasts @ (rest + k1 * means[parent])
+        if state.past[node] >= 0:
+            along_past[i] = state.previous[state.past[node]] @ means[parent]
+    lengths = np.sqrt(np.maximum(lengths + k1**2 * squares, 0.0))
+    spreads = k1**2 * np.maximum(1.0 - squares, 0.0)
+    given = lengths, spreads, np.sqrt(of_below[0]), ends, k1, dimension
+    worths, best = bound.best_worths(*given)
+
+    def rho(cosines: Array) -> Array:
+        return k1**2 + k2**2 + 2.0 * k1 * k2 * cosines
+
+    own = np.flatnonzero(state.past[nodes] >= 0)
+    worths[own] += bound.log_normaliser_gain(rho(along_past[own]), dimension)
+    # Of a child with a past the prior itself, not the slope that is in `rest`.
+    along *= (best / np.maximum(lengths, 1e-300))[pair]
+    slopes = -k1 * k2 * bound.bessel_slope(rho(of_below[4]), dimension)
+    terms = bound.log_normaliser_gain(rho(along), dimension) - slopes * along
+    worths += np.bincount(pair, np.where(has_past, terms, 0.0), len(nodes))
+    return worths
+
+
+def _attached_sticks(
+    state: EpochState, priors: TreePriors, nodes: Ints, parents: Ints
+) -> Array:
+    """Rise of the log evidence of sticks if nodes become last children, by pair.
+
+    Nodes above the old parent lose the rows of a node, those above the new one gain
+    them, and so do their earlier siblings among the rows behind them.
+    """
+    tree, pairs = state.tree, np.arange(len(nodes))
+    more = np.zeros((len(nodes), len(tree) + 1))  # how often these rows are added below
+    more[pairs[:, None], tree.paths(parents)] += 1.0  # the last column is of no node
+    more[pairs[:, None], tree.paths(tree.parent[nodes])] -= 1.0
+    more = more[:, :-1]
+    more[pairs, nodes] = -1.0
+    later = bound.behind(tree, more) + (tree.parent == parents[:, None])
+    more[pairs, nodes], later[pairs, nodes] = 0.0, 1.0
+    pair, at = np.nonzero((more != 0.0) | (later != 0.0))
+    more, later, is_last = more[pair, at], later[pair, at], at == nodes[pair]
+
+    def evidence(own: Array, under: Array, rest: Array) -> Array:
+        """Log evidence of both sticks of nodes by their rows, not below zero."""
+        own, under = 1.0 + own, np.maximum(under, 0.0)
+        stop = _log_beta(own, priors.stop_concentration + under)
+        child = priors.child_concentration + np.maximum(rest, 0.0)
+        return stop + _log_beta(own + under, child)
+
+    gains = np.zeros(len(nodes))
+    for sign, rows in ((1.0, state.masses + state.history), (-1.0, state.history)):
+        through, parameters = tree.accumulate(rows), np.empty((4, len(tree)))
+        beta_parameters(tree.parent, rows, 0.0, 0.0, parameters)
+        rest, moved = parameters[3], through[nodes][pair]
+        # Where all rows go away nothing is left, to the last bit.
+        under = np.bincount(tree.parent[1:], through[1:], len(tree)).astype(float)
+        new_rest = np.where(is_last, 0.0, rest[at] + later * moved)
+        change = evidence(rows[at], under[at] + more * moved, new_rest)
+        change -= evidence(rows, under, rest)[at]
+        gains += sign * np.bincount(pair, change, len(nodes))
+    return gains
+
+
+def _log_beta(a: Array, b: Array) -> Array:
+    """Log B(a, b) by element."""
+    x = np.concatenate([a, b, a + b])
+    logs = np.empty_like(x)
+    log_gamma(x, logs, np.empty_like(x))
+    one, other, both = np.split(logs, 3)
+    return one + other - both
 
 
 def _evidence_of_sticks(state: EpochState, tree: Tree, priors: TreePriors) -> float:

@@ -12,15 +12,14 @@ from itertools import groupby
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.distributions import expansion
 from skbnp.inference.trials import Ids, TreeEdit
-from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees import state as bound
 from skbnp.models.dependent_trees.epoch import NO_ROWS
 from skbnp.models.dependent_trees.local import Memo, Naturals
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import update_nodes, update_own_nodes
 from skbnp.trees import Tree
+from skbnp.utils.arrays import entries_of, rows_of
 from skbnp.utils.typing import Array, Flags, Ints
 
 
@@ -388,20 +387,13 @@ class Products:
         lengths = np.sqrt(np.diagonal(self.means))
         squares = self._merged_squares(sources, targets, ended)
         naturals = np.sqrt(np.maximum(squares, 0.0))
-        gains, (children, limits) = np.empty(len(sources)), self.tree.child_lists
-        kernels.merged_worths(
-            sources,
-            targets,
-            naturals,
-            spreads,
-            lengths,
-            children,
-            limits,
-            self._pull,
-            np.empty(len(lengths)),
-            gains,
-            expansion(dimension),
-        )
+        children, limits = self.tree.child_lists
+        entries, ends = entries_of(limits, np.ravel([sources, targets], order="F"))
+        below, pair = children[entries], rows_of(ends[::2])
+        below, pair = (one[below != sources[pair]] for one in (below, pair))
+        ends = np.searchsorted(pair, np.arange(len(sources) + 1))
+        given = naturals, spreads[targets], lengths[below], ends, self._pull
+        gains, _ = bound.best_worths(*given, dimension)
         losses = bound.conjugate(lengths, spreads, dimension)
         below = np.bincount(parent[1:], losses[1:], len(lengths))
         along = self.scale * lengths**2

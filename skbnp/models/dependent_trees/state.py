@@ -97,12 +97,13 @@ def beta_divergence(q: tuple[Array, Array], p: tuple[Array, Array]) -> Array:
 
 
 def behind(tree: Tree, values: Array) -> Array:
-    """Sum values over the later siblings of each node."""
+    """Sum values (..., n_nodes) over the later siblings of each node."""
     order, groups = tree.siblings
-    sums, later = np.cumsum(values[order]), np.zeros(len(tree))
+    sums, later = np.cumsum(values[..., order], axis=-1), np.zeros(values.shape)
     if len(order):
         ends = np.append(groups[1:], len(order))
-        later[order] = np.repeat(sums[ends - 1], ends - groups) - sums
+        totals = np.repeat(sums[..., ends - 1], ends - groups, axis=-1)
+        later[..., order] = totals - sums
     return later
 
 
@@ -392,6 +393,10 @@ def next_epoch(
 # K and |a_e| are ten times V, and not a bound.
 
 
+#: Lengths of means are at most this, as in the kernel of `natural_lengths`.
+LONGEST = 1.0 - 1e-12
+
+
 def log_normaliser_gain(squares: Array | float, dimension: int) -> Array:
     """Log C_V(k) - log C_V(0) for squares of k, as kernels compute it."""
     return _filled(kernels.log_constants, dimension, squares)
@@ -411,7 +416,29 @@ def natural_lengths(
 
 def conjugate(lengths: Array | float, spreads: Array | float, dimension: int) -> Array:
     """h*(e; v) = y e - h(y; v) at its maximum over y, less its value at zero."""
-    return _filled(kernels.conjugates, dimension, lengths, spreads)
+    e = np.minimum(lengths, LONGEST)
+    y = natural_lengths(e, spreads, dimension)
+    return y * e + log_normaliser_gain(y * y + spreads, dimension)
+
+
+def best_worths(
+    naturals: Array,
+    spreads: Array,
+    below: Array,
+    limits: Ints,
+    pull: float,
+    dimension: int,
+) -> tuple[Array, Array]:
+    """Return n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)) at the best e, and each e.
+
+    The lengths e_c of children, `below`, are fixed; `limits` are those of each node.
+    Values of h* are less those at zero.
+    """
+    worths, lengths = np.empty((2, len(naturals)))
+    kernels.best_worths(
+        naturals, spreads, below, limits, pull, lengths, worths, expansion(dimension)
+    )
+    return worths, lengths
 
 
 def row_gains(

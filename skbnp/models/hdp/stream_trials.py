@@ -18,7 +18,6 @@ from skbnp.inference.executor import Executor, commit
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import Corpus, even_limits
-from skbnp.kernels._moves import late_topics_step
 from skbnp.models.hdp import births as held_out_moves
 from skbnp.models.hdp import cross_fit, held_out_trials
 from skbnp.models.hdp import held_out as judging
@@ -28,7 +27,7 @@ from skbnp.models.hdp.held_out import Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.moves import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior, Outliers, Proposal
 from skbnp.models.hdp.topic_ids import aligned_ids
-from skbnp.utils.arrays import deal_tokens, rows_of
+from skbnp.utils.arrays import deal_tokens, members, rows_of
 from skbnp.utils.matching import cosines, most_similar
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import Amount
@@ -581,17 +580,19 @@ class LateMixture(NamedTuple):
             shares = _proportions(self.expected_tokens(shares, topics)[0])
         return shares
 
-    def expected_tokens(
-        self, shares: Array, topics: Array, n_words: int = 0
-    ) -> tuple[Array, Array]:
-        """Expected tokens of components in documents, (n, 1 + T).
+    def expected_tokens(self, shares: Array, topics: Array) -> tuple[Array, Array]:
+        """Expected tokens of components in documents, (n, 1 + T), and in counts.
 
-        And those of new topics by word, (T, n_words), if all words are counted.
+        Those in a count, (nnz, 1 + T), are in proportion to s_0 p of all present topics
+        together, and to s_t b_tw of each new one.
         """
-        tokens, sums = np.empty_like(shares), np.empty((n_words, len(topics)))
-        columns = np.ascontiguousarray(topics.T)
-        late_topics_step(*self, shares, columns, tokens, sums)
-        return tokens, sums.T
+        parts = shares[self.rows]
+        parts[:, 0] *= self.old
+        parts[:, 1:] *= topics.T[self.words]
+        parts *= (self.counts / parts.sum(axis=1))[:, None]
+        entries = np.ones(len(parts)), np.arange(len(parts)), self.indptr
+        by_document = sp.csr_array(entries, shape=(len(shares), len(parts)))
+        return by_document @ parts, parts
 
     def probability(self, shares: Array, topics: Array) -> Array:
         """Probability of each stored count by present and new topics, (nnz,)."""
@@ -703,8 +704,10 @@ class CandidateDocuments(NamedTuple):
         """
         mixture, topics = self.mixture, self.topics(sums)
         shares = mixture.shares(topics, 1)
+        by_word = members(mixture.words, self.n_words)
         for _ in range(n_rounds):
-            tokens, sums = mixture.expected_tokens(shares, topics, self.n_words)
+            tokens, parts = mixture.expected_tokens(shares, topics)
+            sums = np.ascontiguousarray((by_word @ parts[:, 1:]).T)
             shares, topics = _proportions(tokens), self.topics(sums)
         return sums, tokens[:, 1:], shares
 
