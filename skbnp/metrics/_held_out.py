@@ -128,11 +128,11 @@ def held_out_log_likelihood(
         sum_jw held_jw log( sum_k pibar_jk phi_kw ) / sum_jw held_jw,
 
     the metric of section 4 of [2]_, in nats per token. Where
-    documents are drawn from the model, it is at most .03 below what exact posterior
-    means score; mean field (Eqs. (3) and (4) of [2]_) is up to .08 below, for topics of
+    documents are drawn from the model, it is at most .04 below what exact posterior
+    means score; mean field (Eqs. (3) and (4) of [2]_) is up to .09 below, for topics of
     small prior weight are out of its reach. (Of few topics that share most words, mean
-    field is nearer, by .007; of long documents as near.) Text is predicted .03 better
-    than by exact posterior means (``benchmarks/results/fold_in.md``).
+    field is nearer, by .007; of long documents as near.) Text is predicted .03 to .04
+    better than by exact posterior means (``benchmarks/results/fold_in.md``).
 
     Parameters
     ----------
