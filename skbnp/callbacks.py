@@ -555,17 +555,10 @@ class AlertMonitor(_PassMonitor):
             given = getattr(model, "topic_names_", {})
             line = change.line(terms, given.get(change.topic))
             self._reported.append(change)
-            self._add(
-                step=_latest_step(model),
-                call=call,
-                kind=change.kind,
-                begin=change.begin,
-                topic=change.topic,
-                n_documents=change.n_documents,
-                p_value=change.p_value,
-                terms=columns,
-                line=line,
-            )
+            shared = "kind", "begin", "topic", "n_documents", "p_value"
+            entry = {name: getattr(change, name) for name in shared}
+            step = _latest_step(model)
+            self._add(step=step, call=call, terms=columns, line=line, **entry)
             if self.report is not None:
                 self.report(line)
 

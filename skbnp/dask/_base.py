@@ -134,9 +134,8 @@ class WorkerSession:
     ):
         """Read all blocks on workers."""
         pool = _shards.ClientPool(client, uuid4().hex)
-        self.workers = _shards.WorkerShards(
-            pool, blocks, read, _shards.Roster(pool, timeout)
-        )
+        roster = _shards.Roster(pool, timeout)
+        self.workers = _shards.WorkerShards(pool, blocks, read, roster)
         try:
             self.workers.load()
         except BaseException:

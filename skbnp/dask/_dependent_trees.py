@@ -231,9 +231,8 @@ class DependentTrees(_base.ShardedMixin, LocalTrees):
         read = partial(read_directions, default=default, n_features=n_features)
         session = self._open(X, epochs, read)
         sizes = _base.sizes_by_label(session)
-        row_labels.check_after(
-            list(sizes), session.order, [] if reset else self._labels
-        )
+        known = [] if reset else self._labels
+        row_labels.check_after(list(sizes), session.order, known)
         row_labels.warn_if_few_rows(list(sizes.values()), list(sizes))
         self._check_features(session, X, reset=reset)
         if method == "fit":

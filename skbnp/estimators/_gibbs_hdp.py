@@ -435,9 +435,8 @@ class GibbsHDP(
         if not self.__sklearn_is_fitted__():
             names = getattr(self, "feature_names_in_", None)
             n_words = data.counts.shape[1]
-            known = _known_topics.resolve(
-                self.topic_word_prior, n_words, names, None, may_come=True
-            )
+            given = self.topic_word_prior, n_words, names, None
+            known = _known_topics.resolve(*given, may_come=True)
             self._forget("_known")
             if known is not None:
                 counts = np.asarray(data.counts.sum(axis=0)).ravel()

@@ -407,9 +407,8 @@ class HierarchicalComponentAnalysis(
                 "sklearn.preprocessing.RobustScaler."
             )
         model = replace(model, frame=frame)
-        state = hca_moves.path_of_directions(
-            model, rows, stream(seed_entropy, Purpose.START)
-        )
+        rng = stream(seed_entropy, Purpose.START)
+        state = hca_moves.path_of_directions(model, rows, rng)
         ids = state.tree.ids
         return Posterior(
             model,
@@ -496,9 +495,8 @@ class HierarchicalComponentAnalysis(
         n_leaves = np.count_nonzero(masses[tree.leaves] >= 1.0)
         if n_leaves < 2:
             return
-        n_long = local.directions_of_one_cloud(
-            posterior, local.RowLocalStep(executor), rows
-        )
+        step = local.RowLocalStep(executor)
+        n_long = local.directions_of_one_cloud(posterior, step, rows)
         if n_long is not None:
             depth = max(self.max_depth + 1, n_long)
             warn_caller(
@@ -676,9 +674,8 @@ class HierarchicalComponentAnalysis(
         rows = self._read(X, reset=False, method="score_samples")
         model, state = self._posterior.model, self._posterior.state
         with Executor(self.n_jobs) as executor, one_blas_thread():
-            return local.log_density(
-                hca.mean_paths(model, state), rows, model.frame, executor
-            )
+            paths = hca.mean_paths(model, state)
+            return local.log_density(paths, rows, model.frame, executor)
 
     def score(self, X: MatrixLike, y: object = None) -> float:
         """Mean log density of rows.

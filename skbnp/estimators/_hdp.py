@@ -434,14 +434,12 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
             with Executor(self.n_jobs) as executor:
                 documents, rows = self._labelled(X, sample_weight, executor)
                 if factors is None:
-                    learned = hdp_groups.learn_kinds(
-                        n_kinds, posterior, documents, executor
-                    )
-                else:
-                    own, decay = factors.taken(rows), self.learning_decay
-                    given = posterior, own, documents, decay, executor
-                    learned = hdp_groups.learn_groups(posterior.groups, *given)
-            posterior.groups = learned
+                    given = n_kinds, posterior, documents, executor
+                    posterior.groups = hdp_groups.learn_kinds(*given)
+                    return
+                own, decay = factors.taken(rows), self.learning_decay
+                more = posterior, own, documents, decay, executor
+                posterior.groups = hdp_groups.learn_groups(posterior.groups, *more)
 
         return further
 

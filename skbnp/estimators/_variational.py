@@ -382,12 +382,11 @@ class VariationalEstimator(_base.ComponentModel):
 
     def _check_saved(self) -> dict[str, int]:
         """Raise unless parts of a saved posterior go together; return its sizes."""
-        _saved.check_history(
-            self.history_, monitors.new_history(self._posterior.model.criterion)
-        )
-        sizes = _saved.check_posterior(
-            self._posterior, self.n_features_in_, **self._saved_parts
-        )
+        posterior = self._posterior
+        names = monitors.new_history(posterior.model.criterion)
+        _saved.check_history(self.history_, names)
+        n_features = self.n_features_in_
+        sizes = _saved.check_posterior(posterior, n_features, **self._saved_parts)
         n = sizes["n_components"]
         _saved.check_number("n_components_", self.n_components_, least=n, most=n)
         return sizes
