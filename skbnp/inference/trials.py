@@ -182,22 +182,22 @@ def run_rounds(
     bound: float,
     least: float,
     n_rounds: int,
-    n_at_most: int | None = None,
+    n_at_most: int,
 ) -> tuple[float, T]:
     """Run the rounds of a candidate while its bound may still rise enough.
 
     `rounds` yields the bound after each round, and the result. The bound without the
     edit is `bound`, and `least` the nats by which it must rise. A candidate that is
     behind after `n_rounds`, but still gains enough, continues until it is ahead or has
-    made `n_at_most`, by default no more. One that would stay behind if each round left
-    raised its bound as much as the last one did ends there, as rises decrease. Returns
-    the last bound and result.
+    made `n_at_most`. One that would stay behind if each round left raised its bound as
+    much as the last one did ends there, as rises decrease. Returns the last bound and
+    result.
     """
-    value, n_most = -np.inf, max(n_rounds, n_at_most or 0)
-    for n_done in range(1, n_most + 1):
+    value = -np.inf
+    for n_done in range(1, n_at_most + 1):
         before, (value, result) = value, next(rounds)
         is_ahead = value > bound + least
-        needed = max(LEAST_RISE, 1.0 / max(n_most - n_done, 1))
+        needed = max(LEAST_RISE, 1.0 / max(n_at_most - n_done, 1))
         if value - before < needed * (bound + least - value):
             break
         if is_ahead and n_done >= n_rounds:

@@ -8,26 +8,18 @@ from skbnp.inference.trials import WAIT, Rejections, run_rounds
 BOUND, LEAST = -100.0, 1.0
 
 
-def rounds_made(values, n_rounds, n_at_most=None):
-    """Follow a candidate whose bound has these values; how many were asked for."""
-    rounds = ((value, number) for number, value in enumerate(values, start=1))
-    value, number = run_rounds(rounds, BOUND, LEAST, n_rounds, n_at_most)
-    assert value == values[number - 1]
-    return number
-
-
 @pytest.mark.parametrize(
     ("values", "n_rounds", "n_at_most", "n_made"),
     [
         # With one round left and 9.9 nats missing, after a rise of 10.1; of 9.9.
-        ([-150.0, -119.0, -108.9, -98.0], 4, None, 4),
-        ([-150.0, -119.0, -109.1, -98.0], 4, None, 3),
+        ([-150.0, -119.0, -108.9, -98.0], 4, 4, 4),
+        ([-150.0, -119.0, -109.1, -98.0], 4, 4, 3),
         # With two rounds left: twice the last rise is a little more, and less.
-        ([-150.0, -132.9, -132.0, -98.0], 4, None, 3),
-        ([-150.0, -133.1, -120.0, -98.0], 4, None, 2),
+        ([-150.0, -132.9, -132.0, -98.0], 4, 4, 3),
+        ([-150.0, -133.1, -120.0, -98.0], 4, 4, 2),
         # Behind after its rounds: on, until it is ahead.
         ([-150.0, -110.0, -105.0, -98.0, -97.0], 2, 5, 4),
-        ([-150.0, -120.0, -105.0, -98.0, -97.0], 2, None, 2),
+        ([-150.0, -120.0, -105.0, -98.0, -97.0], 2, 2, 2),
         # Many rounds left, but the last one made up for less than a tenth; for more.
         ([-150.0, -110.0, -109.1, -98.0], 2, 20, 3),
         ([-150.0, -110.0, -108.9, -98.0], 2, 20, 4),
@@ -36,13 +28,15 @@ def rounds_made(values, n_rounds, n_at_most=None):
         # Ahead before its rounds are over: these are made.
         ([-98.0, -97.0, -96.0, -95.0], 3, 9, 3),
         # Ahead of the bound, not of what is asked for: that is what is missing.
-        ([-150.0, -99.5, -99.3, -98.0], 4, None, 3),
+        ([-150.0, -99.5, -99.3, -98.0], 4, 4, 3),
     ],
 )
 def test_candidates_are_followed_while_equal_rises_would_do(
     values, n_rounds, n_at_most, n_made
 ):
-    assert rounds_made(values, n_rounds, n_at_most) == n_made
+    rounds = ((value, number) for number, value in enumerate(values, start=1))
+    value, number = run_rounds(rounds, BOUND, LEAST, n_rounds, n_at_most)
+    assert (value, number) == (values[n_made - 1], n_made)
 
 
 def test_rejected_proposals_wait_twice_as_long_each_time():

@@ -24,15 +24,7 @@ from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import BatchSchedule, Corpus, CountingMoves
-from skbnp.inference.trials import (
-    NO_MERGES,
-    ROUNDING,
-    Ids,
-    Kind,
-    adopt,
-    bound_of,
-    learn_by_moves,
-)
+from skbnp.inference.trials import NO_MERGES, Ids, Kind
 from skbnp.models.hca.local import Memo, RowCache, RowLocalStep, sums
 from skbnp.models.hca.model import Model, coordinate_ascent, expand
 from skbnp.models.hca.state import State, Stats, white_noise
@@ -646,8 +638,9 @@ class ComponentEdits(trials.EditMoves):
         The globals are updated after each step. The statistics that are kept in the end
         are those of the last step, so that coordinates change between steps.
         """
-        cache, model = learner.cache, learner.posterior.model
-        X = learner.corpus.X[proposal.rows]
+        posterior, cache = learner.posterior, learner.cache
+        model, tree, rows = posterior.model, posterior.state.tree, proposal.rows
+        X = learner.corpus.X[rows]
         # Rows of earlier calls cannot be updated with other coordinates.
         top = proposal.top if cache.others is None else proposal.fresh
 
@@ -660,25 +653,18 @@ class ComponentEdits(trials.EditMoves):
             stats = stats.times(cache.scale).plus(rest)
             return *coordinate_ascent(model, state, stats), memo
 
-        return stats_of_others(learner, proposal.rows, X), update
+        assert cache.memo is not None
+        if len(rows) == cache.memo.n_rows and cache.others is None:
+            return Stats.zero(len(tree), model.n_levels, X.shape[1]), update
+        executor = learner.local_step.executor
+        old_stats = sums(cache.memo.take(rows), X, tree, model.frame, executor)
+        return posterior.global_stats.plus(old_stats, -cache.scale).clipped(), update
 
 
 def nats_of(posterior: Posterior) -> float:
     """Unit of changes of the bound: white noise of all rows, in nats."""
     global_stats = posterior.global_stats
     return white_noise(global_stats.n_rows, len(global_stats.total))
-
-
-def stats_of_others(learner: ComponentLearner, rows: Ints, X: NDArray) -> Stats:
-    """Statistics of all rows of HCA but those that a move touches."""
-    posterior, cache = learner.posterior, learner.cache
-    model, tree, memo = posterior.model, posterior.state.tree, cache.memo
-    assert memo is not None
-    if len(rows) == memo.n_rows and cache.others is None:
-        return Stats.zero(len(tree), model.n_levels, X.shape[1])
-    executor = learner.local_step.executor
-    old_stats = sums(memo.take(rows), X, tree, model.frame, executor)
-    return posterior.global_stats.plus(old_stats, -cache.scale).clipped()
 
 
 StreamOfRows = Learner[Posterior, Corpus, RowLocalStep, RunningAverage]
@@ -755,7 +741,7 @@ class StreamEdits(CountingMoves):
         X = X[some_rows(np.arange(len(X)), rng)]
         docs_per_row, others = self._n_counted / len(X), None
         share = min(1.0, 1.0 / docs_per_row)  # of a row, where moves are judged
-        if self._n_counted < (1.0 - ROUNDING) * mass:
+        if self._n_counted < (1.0 - trials.ROUNDING) * mass:
             kept = share * (1.0 - self._n_counted / mass)
             others = posterior.global_stats.times(kept)
         start, edits = replace(posterior), ComponentEdits(self.moves, self.tol)
@@ -764,14 +750,14 @@ class StreamEdits(CountingMoves):
             start = _restarted(learned, X, rng)
             edits = ComponentEdits(self.moves, self.tol, groups_only=True)
             restarted = self._learn(learner, start, edits, X, share * docs_per_row)
-            learned = max(learned, restarted, key=bound_of)
+            learned = max(learned, restarted, key=trials.bound_of)
         state, global_stats = learned.state, learned.global_stats
         if share < 1.0:
             state, global_stats = coordinate_ascent(
                 learned.model, state, global_stats.times(1.0 / share)
             )
         with commit():
-            adopt(posterior, state, global_stats, learned.lineage[before:])
+            trials.adopt(posterior, state, global_stats, learned.lineage[before:])
             self.recent = self.recent.tried()
         return len(posterior.lineage) == before
 
@@ -788,7 +774,7 @@ class StreamEdits(CountingMoves):
         rows, schedule = Corpus(X), BatchSchedule.of_rows(len(X))
         cache = RowCache(scale, others)
         inner = Learner(posterior, rows, schedule, learner.local_step, cache, edits)
-        learn_by_moves(inner, MOST_PASSES)
+        trials.learn_by_moves(inner, MOST_PASSES)
         return posterior
 
 

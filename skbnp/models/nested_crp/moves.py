@@ -21,30 +21,10 @@ from skbnp.inference.executor import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, CountingMoves
-from skbnp.inference.trials import (
-    NO_MERGES,
-    Ids,
-    Kind,
-    Proposal,
-    adopt,
-    idle_leaves,
-    learn_by_moves,
-    propose_prune,
-)
-from skbnp.models.nested_crp.local import (
-    DocPaths,
-    PathCache,
-    PathLocalStep,
-    Rows,
-    TreeCorpus,
-)
-from skbnp.models.nested_crp.model import (
-    PathStats,
-    TopicTree,
-    log_topic_evidence,
-    path_globals,
-    update_globals,
-)
+from skbnp.inference.trials import NO_MERGES, Ids, Kind, Proposal
+from skbnp.models.nested_crp import local, model
+from skbnp.models.nested_crp.local import DocPaths, Rows
+from skbnp.models.nested_crp.model import PathStats, TopicTree
 from skbnp.trees import Tree
 from skbnp.utils.matching import kmeans, ward_cuts
 from skbnp.utils.random import Purpose, some_rows, stream
@@ -75,7 +55,7 @@ BROAD = 0.2
 class Context(trials.Context):
     """What proposals read: the posterior, its documents and their paths."""
 
-    corpus: TreeCorpus
+    corpus: local.TreeCorpus
 
     def edited(
         self, tree: Tree, merged_into: Mapping[int, int] = NO_MERGES
@@ -98,12 +78,12 @@ def kinds_of(moves: TreeMoves) -> list[Kind]:
     """The kinds of moves of the nested CRP that settings ask for, in their order."""
     if moves.algorithm == "paper":
         return [
-            Kind("prune", _list_empty_leaves, propose_prune, ignores_bound=True),
+            Kind("prune", _list_empty_leaves, trials.propose_prune, ignores_bound=True),
             Kind("merge", _list_similar_leaves, _merge_paths, ignores_bound=True),
             Kind("grow", _draw_growth_nodes, _propose_growth, ignores_bound=True),
         ]
     kinds = [
-        Kind("prune", trials.list_leaves, propose_prune),
+        Kind("prune", trials.list_leaves, trials.propose_prune),
         Kind("merge", _list_siblings, trials.propose_merge),
     ]
     if moves.reattach:
@@ -131,12 +111,12 @@ def _list_siblings(context: Context) -> list[Ids]:
     tree, words = context.tree, context.posterior.global_stats.word_counts
     priors = context.posterior.model.priors
     eta, n_unseen = priors.topic_prior[tree.depth], priors.n_unseen
-    alone = log_topic_evidence(words, eta, n_unseen)
+    alone = model.log_topic_evidence(words, eta, n_unseen)
     proposals: list[tuple[float, int, int]] = []
     for parent in range(len(tree)):
         siblings = np.flatnonzero(tree.parent == parent)
         one, other = siblings[_pair_similar_rows(words[siblings])].T
-        gains = log_topic_evidence(words[one] + words[other], eta[one], n_unseen)
+        gains = model.log_topic_evidence(words[one] + words[other], eta[one], n_unseen)
         gains -= alone[one] + alone[other]
         names = tree.ids[one].tolist(), tree.ids[other].tolist()
         proposals += zip((-gains).tolist(), *names, strict=True)
@@ -187,7 +167,7 @@ def _merge_paths(context: Context, target: int, source: int) -> Proposal | None:
 def _list_attachments(context: Context) -> list[Ids]:
     """Candidates to move: nodes and new parents, by the cost of their words there."""
     tree, posterior = context.tree, context.posterior
-    given = path_globals(posterior.state, posterior.model.priors)
+    given = model.path_globals(posterior.state, posterior.model.priors)
 
     def fits(place: int, parents: Ints) -> Array:
         """Mean log probability of the words below a node in topics of a level above."""
@@ -294,17 +274,12 @@ def _propose_branch(context: Context, node: int) -> Proposal | None:
     side = kmeans(X, 2, context.rng)
     if not side.any():
         return None
-    goes = side == np.argmin(np.bincount(side))
-    return _open_branch(context, node, X[goes], rows)
-
-
-def _open_branch(context: Context, node: int, X: sp.csr_array, rows: Rows) -> Proposal:
-    """Propose a branch that starts with the words of documents; it touches `rows`."""
+    mine = X[side == np.argmin(np.bincount(side))]
     topics, fresh = _add_branch(context, node)
     at, scale = topics.tree.positions(fresh), context.corpus.scale
-    words = scale * _blend_with_parent(X.sum(axis=0), context.words_below(node))
+    words = scale * _blend_with_parent(mine.sum(axis=0), context.words_below(node))
     topics.word_counts[at] = words / len(at)
-    topics.stub_masses[at[-1]] = scale * X.shape[0]
+    topics.stub_masses[at[-1]] = scale * mine.shape[0]
     children = (node, *fresh.tolist())
     return Proposal(topics, rows, kind="birth", parents=(node,), children=children)
 
@@ -354,7 +329,7 @@ def _propose_growth(context: Context, node: int) -> Proposal:
     return Proposal(topics, rows, kind="birth", parents=(node,), children=children)
 
 
-TreeLearner = Learner[Posterior, TreeCorpus, PathLocalStep, PathCache]
+TreeLearner = Learner[Posterior, local.TreeCorpus, local.PathLocalStep, local.PathCache]
 
 #: Accepted moves of other kinds after which a tree does not grow, too.
 SHRINKING = 5
@@ -466,7 +441,7 @@ class TreeEdits(trials.EditMoves):
             memo = paths if is_first else memo
             memo = local_step.update_paths(topics, priors, X, memo, open_to)
             stats = corpus.sum_part(memo, X, tree, priors.n_levels).plus(rest)
-            return *update_globals(tree, stats), memo
+            return *model.update_globals(tree, stats), memo
 
         return posterior.global_stats.plus(old_stats, -1.0).clipped(), update
 
@@ -481,7 +456,7 @@ MOST_DOCS = 2000
 AHEAD = 2.0
 
 
-OnlineTreeLearner = Learner[Posterior, Corpus, PathLocalStep, RunningAverage]
+OnlineTreeLearner = Learner[Posterior, Corpus, local.PathLocalStep, RunningAverage]
 
 
 class OnlineTreeEdits(CountingMoves):
@@ -514,7 +489,7 @@ class OnlineTreeEdits(CountingMoves):
         return False
 
     def _learn(
-        self, posterior: Posterior, X: sp.csr_array, local_step: PathLocalStep
+        self, posterior: Posterior, X: sp.csr_array, local_step: local.PathLocalStep
     ) -> None:
         """Learn documents with moves, and adopt the tree if moves changed it."""
         mass = float(posterior.global_stats.stub_masses.sum())
@@ -522,15 +497,15 @@ class OnlineTreeEdits(CountingMoves):
         ahead, others = min(AHEAD, known), None
         if known > ahead:
             others = posterior.global_stats.times(1.0 - ahead / known)
-        chunk, corpus = replace(posterior, lineage=[]), TreeCorpus(X, scale=ahead)
-        cache, schedule = PathCache(corpus, others), corpus.schedule()
+        chunk, corpus = replace(posterior, lineage=[]), local.TreeCorpus(X, scale=ahead)
+        cache, schedule = local.PathCache(corpus, others), corpus.schedule()
         learner = Learner(chunk, corpus, schedule, local_step, cache)
         n_levels = posterior.model.n_levels
-        learn_by_moves(learner, 1)
+        trials.learn_by_moves(learner, 1)
         old = chunk.state.tree
         old_stats = corpus.sums(old, n_levels)
         learner.moves = TreeEdits(self.moves)
-        learn_by_moves(learner, MOST_PASSES)
+        trials.learn_by_moves(learner, MOST_PASSES)
         if not chunk.lineage:
             return
         new = chunk.state.tree
@@ -548,16 +523,16 @@ class OnlineTreeEdits(CountingMoves):
         )
         stats = stats.plus(change, self._n_counted / (ahead * X.shape[0])).clipped()
         stats = stats.times(mass / stats.stub_masses.sum())
-        adopt(posterior, *update_globals(new, stats), chunk.lineage)
+        trials.adopt(posterior, *model.update_globals(new, stats), chunk.lineage)
 
 
 def _end_idle(posterior: Posterior) -> None:
     """Remove leaves with hardly a document in the totals, in place."""
     new = tree = posterior.state.tree
-    for leaf in idle_leaves(posterior, LEAST_MASS):
+    for leaf in trials.idle_leaves(posterior, LEAST_MASS):
         new = new.remove_upwards(leaf)
     if new is not tree:
         gone = tuple(np.setdiff1d(tree.ids, new.ids).tolist())
         stats = posterior.global_stats.reindex_to(tree, new)
         log = [Lineage(posterior.n_steps, "prune", gone, ())]
-        adopt(posterior, *update_globals(new, stats), log)
+        trials.adopt(posterior, *model.update_globals(new, stats), log)
