@@ -146,16 +146,16 @@ class Evidence:
         groups = sp.csr_array((tokens, labels[topics], at), (counts.n_docs, len(sizes)))
         groups = groups.copy()
         groups.sum_duplicates()
-        whole = Concentration.of(
-            shares[groups.indices], groups.data, _row_sums(counts.by_doc)
-        )
-        outer, value = whole.best()
+        totals = Moments.of(_row_sums(counts.by_doc))
+        ratios, of_groups = shares[groups.indices], Moments.of(groups.data)
+        outer, value = Concentration(ratios, of_groups, totals).best()
         many, more = sizes[labels[topics]] > 1, 0.0
         inner = outer
         if many.any():
             ratios = (counts.weights / shares[labels])[topics[many]]
-            of_groups = groups.data[sizes[groups.indices] > 1]
-            inner, more = Concentration.of(ratios, tokens[many], of_groups).best()
+            of_groups = Moments.of(groups.data[sizes[groups.indices] > 1])
+            of_topics = Moments.of(tokens[many])
+            inner, more = Concentration(ratios, of_topics, of_groups).best()
         return cls(labels, outer, inner, value + more)
 
     @property
@@ -171,11 +171,6 @@ class Concentration:
     shares: Array  # s
     tokens: Moments  # n
     totals: Moments  # m
-
-    @classmethod
-    def of(cls, shares: Array, tokens: Array, totals: Array) -> "Concentration":
-        """Return the function of A for expected tokens."""
-        return cls(shares, Moments.of(tokens), Moments.of(totals))
 
     def __call__(self, concentration: float) -> float:
         """Value of the function at a concentration, in nats."""
@@ -348,11 +343,8 @@ class Groups:
         self.labels[self.members[h]] = g
         self.members[g] = sorted(self.members[g] + self.members[h])
         tokens = self._sum([self.tokens[g], self.tokens[h]])
-        self._clear(h)
+        self.members[h], self.weights[h] = [], 0.0
         self._put(g, tokens)
-
-    def _clear(self, g: int) -> None:
-        self.members[g], self.weights[g] = [], 0.0
 
     def agglomerate(self, n_groups: int, *, blocks: NDArray | None = None) -> list:
         """Merge the two groups of the largest gain until `n_groups` are left, in place.
@@ -406,7 +398,7 @@ class Groups:
         stays_alone = not keep_number and gains[best] < 0.0
         is_better = (0.0 if stays_alone else gains[best]) > gains[g] + LEAST_GAIN
         self.labels[k] = g
-        self._clear(self.spare)
+        self.members[self.spare], self.weights[self.spare] = [], 0.0
         if not is_better:
             return False
         docs, tokens = self.counts.of_topic(k)

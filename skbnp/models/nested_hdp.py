@@ -270,13 +270,19 @@ class NestedStep:
     restaurant: tuple[Any, ...]  # grid, d and c, if words have tables
 
     @classmethod
-    def prepare(cls, given: StepInput, *, is_fixed: bool = False) -> "NestedStep":
+    def prepare(
+        cls,
+        given: StepInput,
+        burstiness: Burstiness | None = None,
+        *,
+        is_fixed: bool = False,
+    ) -> "NestedStep":
         """Prepare the local step of a batch from the globals of a posterior.
 
         What is remembered is the effective count of each document in the totals, which
         the step subtracts; None for zero. If topics are fixed, one token of a word is
-        subtracted from the document's other tokens, and words have no tables, see
-        `with_burstiness`.
+        subtracted from the document's other tokens, and words have tables only of the
+        `burstiness` given.
         """
         posterior, batch, stop = given.posterior, given.batch, given.stop
         words, state = posterior.global_stats.topic_words, posterior.state
@@ -286,8 +292,8 @@ class NestedStep:
         stop = LocalStop(
             min(stop.max_iter, collapsed.MAX_ITER), max(stop.tol, collapsed.TOL)
         )
-        has_tables = state.by_tables and not is_fixed
-        burstiness = state.burstiness if has_tables else None
+        if state.by_tables and not is_fixed:
+            burstiness = state.burstiness
         return cls(
             state,
             posterior.model,
@@ -327,13 +333,6 @@ class NestedStep:
         shape = batch.n_docs, self.state.n_components
         doc_nodes = doc_topic_matrix(result, shape)
         return doc_nodes, joined(result, "tables"), joined(result, "base")
-
-    def with_burstiness(
-        self, burstiness: Burstiness | None, batch: Batch
-    ) -> "NestedStep":
-        """Return the step with tables of words; without any if there is none."""
-        words = collapsed.restaurant_of(burstiness, batch, self.n_features)[1:]
-        return replace(self, restaurant=words)
 
     def _run(self, block: Block) -> BlockResult:
         state, model = self.state, self.model
@@ -485,8 +484,8 @@ class NestedPredictor:
         """Infer expected uses of nodes, tables of words and their probabilities."""
         batch = Batch.from_counts(X, self.posterior.state.n_components)
         given = StepInput(self.posterior, batch, self.stop, executor)
-        step = NestedStep.prepare(given, is_fixed=True)
-        return step.with_burstiness(burstiness, batch).infer(batch, executor)
+        step = NestedStep.prepare(given, burstiness, is_fixed=True)
+        return step.infer(batch, executor)
 
 
 # Pruning of the nested HDP: leaves that no document uses join their parents.
@@ -653,8 +652,6 @@ def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> Ints:
     if len(used) > 1:
         counts = counts[:, used]
         counts = counts[np.diff(counts.indptr) > 0]
-        short = counts.indices.astype(np.int32), counts.indptr.astype(np.int32)
-        counts = sp.csr_array((counts.data, *short), counts.shape)
         result = topic_groups.group_topics(TopicCounts.of(counts), number)
         is_grouped = number is not None or result.is_worth_it
         labels[used] = result.labels if is_grouped else 0

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.random import splitmix64
-from skbnp.utils.typing import Array, Flags, Ints
+from skbnp.utils.typing import Array, Ints
 
 #: Different documents from which a number of topics can be judged: the largest of six
 #: starts and seeds is typically 3.4 times the smallest with 50, 1.9 times with 100.
@@ -263,10 +263,8 @@ def _are_repeated(some: sp.csr_array) -> bool:
     values = some.data
     if len(np.unique(values.round(6))) > len(values) / FEWEST_COPIES:
         return False
-    least = np.full(some.shape[1], np.inf)
-    np.minimum.at(least, some.indices, values)
-    scaled = (SIMPLE * values, DECIMAL * values, values / least[some.indices])
-    return not any(map(_are_whole, scaled))
+    scaled = values / _least(values, some.indices)
+    return not any(map(_are_whole, (SIMPLE * values, DECIMAL * values, scaled)))
 
 
 def _sample(counts: sp.csr_array) -> sp.csr_array:
@@ -368,12 +366,9 @@ def units_of(counts: sp.csr_array) -> Array | None:
     One unit for all rows if all values are multiples of it. Otherwise that of a row is
     its least value, or a simple fraction of this, of which its values are multiples.
     """
-    lengths = np.diff(counts.indptr)
-    used = lengths > 0
-    if used.sum() < FEWEST_ROWS or counts.nnz < 2 * FEWEST_ROWS:
+    values, (row, least, sums) = counts.data, _by_row(counts)
+    if len(least) < FEWEST_ROWS or counts.nnz < 2 * FEWEST_ROWS:
         return None
-    begin, values = counts.indptr[:-1][used], counts.data
-    least, sums = np.minimum.reduceat(values, begin), np.add.reduceat(values, begin)
     if np.median(least) < LARGEST_UNIT:
         return None
     have_equal_sums = np.ptp(sums) < SUM_RANGE * sums.mean()
@@ -384,15 +379,24 @@ def units_of(counts: sp.csr_array) -> Array | None:
     unit = float(least.min())
     if is_whole and values.max() < 2.0**53:
         unit = float(np.gcd.reduce(values.astype(np.int64)))
-    if unit >= LARGEST_UNIT and _are_multiples(values / unit).all():
+    ratios = values / unit  # large ones are as exact as single precision
+    slack = ROUNDING * np.maximum(1.0, ROUNDING * ratios)
+    if unit >= LARGEST_UNIT and (np.abs(ratios - np.rint(ratios)) <= slack).all():
         units[:] = unit
         return units
-    row = rows_of(np.concatenate([begin, [counts.nnz]]))
     of_rows = _units_of_rows(values, row, least, is_whole and have_equal_sums)
     if of_rows is None or np.median(of_rows) < LARGEST_UNIT:
         return None
-    units[used] = of_rows
+    units[np.diff(counts.indptr) > 0] = of_rows
     return units
+
+
+def _by_row(counts: sp.csr_array) -> tuple[Ints, Array, Array]:
+    """Row of each value, of those that have some; least value and sum of each row."""
+    begin = counts.indptr[:-1][np.diff(counts.indptr) > 0]
+    least = np.minimum.reduceat(counts.data, begin)
+    row = rows_of(np.append(begin, counts.nnz))
+    return row, least, np.add.reduceat(counts.data, begin)
 
 
 def _units_of_rows(
@@ -433,28 +437,16 @@ def _units_of_rows(
     return units
 
 
-def _are_multiples(ratios: Array) -> Flags:
-    """Whether ratios are whole numbers; large ones are as exact as single precision."""
-    return np.abs(ratios - np.rint(ratios)) <= ROUNDING * np.maximum(
-        1.0, ROUNDING * ratios
-    )
-
-
 def _are_shares(counts: sp.csr_array) -> bool:
     """Whether rows are shares times a large constant, of which nothing tells the unit.
 
     All rows have one sum then, and values are no multiples of whole numbers.
     """
-    sums = np.asarray(counts.sum(axis=1)).ravel()
-    used = sums > 0.0
-    sums = sums[used]
+    row, least, sums = _by_row(counts)
     if len(sums) < FEWEST_ROWS or np.ptp(sums) > SUM_RANGE * sums.mean():
         return False
     if sums.mean() < LARGE_SUM or not (counts.data != np.rint(counts.data)).any():
         return False
-    begin = counts.indptr[:-1][used]
-    row = rows_of(np.concatenate([begin, [counts.nnz]]))
-    least = np.minimum.reduceat(counts.data, begin)
     return _units_of_rows(counts.data, row, least, are_rounded=False) is None
 
 
