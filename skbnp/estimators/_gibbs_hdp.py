@@ -506,7 +506,7 @@ class GibbsHDP(
                 best.doc_concentration,
                 best.topic_word_prior,
                 *words,
-                group=best.group_concentration,
+                group_concentration=best.group_concentration,
             ),
             lineage=self.lineage_,
             next_id=self._next_id,
@@ -845,7 +845,7 @@ def _known_first(
     return replace(tables, dish=dish), np.concatenate([first, others])
 
 
-def _check_repeats(state: franchise.FranchiseSample | franchise.Concentrations) -> None:
+def _check_repeats(state: franchise.Concentrations) -> None:
     """Raise unless discount and concentration are in range, or both of no repeats."""
     if (state.word_discount, state.word_concentration) != franchise.NONE:
         least, most = franchise.DISCOUNTS

@@ -252,7 +252,7 @@ def draws_in_groups(steps, groups, settings, seed):
     n_groups = len({*groups} - {NO_GROUP})
     codes = [n_groups if group is NO_GROUP else group for group in groups]
     limits = np.searchsorted(codes, np.arange(n_groups + 2))
-    concentrations = Concentrations(gamma, alpha, eta, group=a)
+    concentrations = Concentrations(gamma, alpha, eta, group_concentration=a)
     seating = Seating(tokens_of(OF_GROUPS), concentrations, None, None, limits)
     rng, drawn = np.random.default_rng(seed), []
     seating.seat_groups()

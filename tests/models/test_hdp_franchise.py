@@ -57,7 +57,8 @@ class SamplerState:
             np.inf if groups is None else rng.gamma(GROUP_PRIOR[0], 1 / GROUP_PRIOR[1]),
         )
         openers = [draw_openers(rng, length, c) for length in LENGTHS]
-        served, tables, dishes, alpha, gamma = [], [], [], c.doc, c.corpus
+        alpha, gamma = c.doc_concentration, c.corpus_concentration
+        served, tables, dishes = [], [], []
         in_groups = {group: ([], []) for group in groups or ()}  # sizes, dishes
         for of_doc, group in zip(openers, groups or [None] * len(openers), strict=True):
             sizes, own, of_table = [], [], []
@@ -69,7 +70,7 @@ class SamplerState:
                         k = draw_dish(rng, served, gamma)
                     else:
                         others, dish = in_groups[group]
-                        at = pick(rng, [*others, c.group])
+                        at = pick(rng, [*others, c.group_concentration])
                         if at == len(others):
                             others.append(0)
                             dish.append(draw_dish(rng, served, gamma))
@@ -188,7 +189,7 @@ def statistics(state):
     served = np.bincount([k for own in state.dishes for k in own])
     served = served[served > 0]
     c, openers = state.concentrations, np.concatenate(state.openers)
-    gamma, alpha, eta = c.corpus, c.doc, c.topic_word_prior
+    gamma, alpha, eta = c.corpus_concentration, c.doc_concentration, c.topic_word_prior
     log_p = reference.log_prior(state.seating, alpha, gamma)
     log_x = reference.log_evidence_of_counts(state.seating, state.docs, eta, N_WORDS)
     of_words = {}
@@ -206,8 +207,9 @@ def statistics(state):
         for row, own in zip([0, 0, 1, 1, 2], state.dishes, strict=True):
             np.add.at(tables_of[row], own, 1)
         log_p = log_x  # the prior of a seating alone is that without groups
+        a = c.group_concentration
         of_groups = {
-            "group concentration": c.group,
+            "group concentration": a,
             "rest": state.weights[-1],
             "squares of weights": (state.weights**2).sum(),
             "squares in groups": (tables_of[:2] ** 2).sum(),
@@ -215,7 +217,7 @@ def statistics(state):
             "dishes in both": (tables_of[0] * tables_of[1] > 0).sum(),
             "tables by weights": (tables_of[:2] * state.weights[:-1]).sum(),
             "direct tables by weights": tables_of[2] @ state.weights[:-1],
-            "concentration by dishes": c.group * (tables_of[:2] > 0).sum(),
+            "concentration by dishes": a * (tables_of[:2] > 0).sum(),
         }
     words = words_of(state)
     first = {state.dishes[0][t] for t in state.tables[0]}
@@ -324,7 +326,8 @@ def test_geweke_finds_a_planted_bug_of_the_concentration_of_groups():
 def test_log_joint_is_that_of_the_reference(number):
     state = SamplerState.draw(np.random.default_rng(number))
     c = state.concentrations
-    expected = reference.log_prior(state.seating, c.doc, c.corpus)
+    given = c.doc_concentration, c.corpus_concentration
+    expected = reference.log_prior(state.seating, *given)
     expected += reference.log_evidence_of_counts(
         state.seating, state.docs, c.topic_word_prior, N_WORDS
     )
@@ -349,8 +352,8 @@ def test_log_joint_of_groups_integrates_to_that_of_the_reference(seed):
             weights = np.exp([*ratios, 0.0])
             seating.set_weights(weights / weights.sum())
             total += np.exp(seating.log_joint()) * (grid[1] - grid[0]) ** n_dishes
-        concentrations = c.doc, c.group, c.corpus
-        expected = reference.log_prior_in_groups(state.seating, GROUPS, *concentrations)
+        given = c.doc_concentration, c.group_concentration, c.corpus_concentration
+        expected = reference.log_prior_in_groups(state.seating, GROUPS, *given)
         expected += reference.log_evidence_of_counts(
             state.seating, state.docs, c.topic_word_prior, N_WORDS
         )
@@ -453,7 +456,8 @@ def test_sample_holds_the_counts_of_the_seating(seed):
     result = sample.topic_word_counts.toarray()
     np.testing.assert_array_equal(result[np.argsort(sample.component_ids)], expected)
     assert (np.diff(sample.table_counts) <= 0).all()
-    assert sample.doc_prior.sum() == pytest.approx(sampler_state.concentrations.doc)
+    alpha = sampler_state.concentrations.doc_concentration
+    assert sample.doc_prior.sum() == pytest.approx(alpha)
     np.testing.assert_allclose(sample.word_topic().sum(axis=0), 1.0)
 
 

@@ -1,6 +1,6 @@
 """Gibbs chain of the HDP by the Chinese restaurant franchise: steps of a sweep."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -421,19 +421,15 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
 
     def trace(self) -> dict[str, object]:
         """Return the entries of the last complete sweep in the history."""
-        state, concentrations = self.state, self.state.concentrations
-        group = concentrations.group if self.seating.has_groups else np.inf
+        state, concentrations = self.state, asdict(self.state.concentrations)
+        if not self.seating.has_groups:
+            concentrations["group_concentration"] = np.inf
         return {
             **super().trace(),
             "n_tables": self.seating.n_all_tables,
             "n_splits": state.n_splits,
             "n_merges": state.n_merges,
-            "doc_concentration": concentrations.doc,
-            "corpus_concentration": concentrations.corpus,
-            "topic_word_prior": concentrations.topic_word_prior,
-            "word_discount": concentrations.word_discount,
-            "word_concentration": concentrations.word_concentration,
-            "group_concentration": group,
+            **concentrations,
         }
 
     def sample(self, run: RunTasks = run_in_turn) -> FranchiseSample:

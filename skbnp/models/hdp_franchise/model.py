@@ -12,7 +12,7 @@ a group. Weights of groups are integrated out, too, and those of the corpus are 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Self
 
 import numpy as np
@@ -183,12 +183,12 @@ def _smallest_type(counts: NDArray) -> np.dtype:
 class Concentrations:
     """Hyperparameters of a seating."""
 
-    corpus: Positive  # gamma
-    doc: Positive  # alpha
+    corpus_concentration: Positive  # gamma
+    doc_concentration: Positive  # alpha
     topic_word_prior: Positive  # eta
     word_discount: float = NONE[0]  # d
     word_concentration: float = NONE[1]  # c; infinite: no document repeats a word
-    group: Positive = 1.0  # of groups of documents, if there are any
+    group_concentration: Positive = 1.0  # of groups of documents, if there are any
 
     @property
     def has_repeats(self) -> bool:
@@ -289,12 +289,12 @@ class Seating:
 
     @concentrations.setter
     def concentrations(self, value: Concentrations) -> None:
-        self.corpus_concentration = value.corpus
-        self.doc_concentration = value.doc
+        self.corpus_concentration = value.corpus_concentration
+        self.doc_concentration = value.doc_concentration
         self.topic_word_prior = value.topic_word_prior
         self.word_discount = value.word_discount
         self.word_concentration = value.word_concentration
-        self.group_concentration = value.group
+        self.group_concentration = value.group_concentration
         #: (n_tokens,), see `TableAssignments`; None: documents repeat no word.
         self.word_size = None
         if value.has_repeats:
@@ -648,8 +648,8 @@ def log_prior_of_dishes(tables: Ints32, gamma: float) -> float:
 # Samples of the franchise: what prediction reads of a seating.
 
 
-@dataclass(frozen=True, slots=True)
-class FranchiseSample:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FranchiseSample(Concentrations):
     """What prediction reads of a seating; topics are not aligned between samples."""
 
     # int32
@@ -658,15 +658,9 @@ class FranchiseSample:
     ]
     table_counts: Annotated[Ints32, Sized("n_components", least=1)]
     component_ids: Annotated[Ints, Sized("n_components")]
-    doc_concentration: Positive  # alpha
-    corpus_concentration: Positive  # gamma
-    topic_word_prior: Positive  # eta
     log_joint: Log  # nats per token
     chain: Steps
     step: Steps  # sweeps made
-    word_discount: float = NONE[0]  # d
-    word_concentration: float = NONE[1]  # c
-    group_concentration: Positive = 1.0  # of groups, if there are any
     #: Tables of documents of each group, and at last customers of the corpus that come
     #: from no group; `table_counts` are all of these.
     group_tables: Annotated[Ints32, Sized("n_group_rows", "n_components")] | None = None
@@ -685,19 +679,14 @@ class FranchiseSample:
             tables, ids = np.ones(1, np.int32), np.array([state.next_id - 1])
             group_tables = None
         return cls(
-            counts,
-            tables,
-            ids,
-            seating.doc_concentration,
-            seating.corpus_concentration,
-            seating.topic_word_prior,
-            state.log_joint,
-            state.number,
-            state.step,
-            seating.word_discount,
-            seating.word_concentration,
-            seating.group_concentration,
-            group_tables,
+            topic_word_counts=counts,
+            table_counts=tables,
+            component_ids=ids,
+            log_joint=state.log_joint,
+            chain=state.number,
+            step=state.step,
+            group_tables=group_tables,
+            **asdict(seating.concentrations),
         )
 
     @classmethod
@@ -706,21 +695,16 @@ class FranchiseSample:
     ) -> "FranchiseSample":
         """Return topics with prior tokens `counts`, each with one table."""
         return cls(
-            counts,
-            np.ones(len(ids), np.int32),
-            ids,
-            concentrations.doc,
-            concentrations.corpus,
+            concentrations.corpus_concentration,
+            concentrations.doc_concentration,
             concentrations.topic_word_prior,
+            topic_word_counts=counts,
+            table_counts=np.ones(len(ids), np.int32),
+            component_ids=ids,
             log_joint=0.0,
             chain=0,
             step=0,
         )
-
-    @property
-    def has_repeats(self) -> bool:
-        """Whether documents repeat words by tables of words."""
-        return bool(np.isfinite(self.word_concentration))
 
     @property
     def burstiness(self) -> Burstiness | None:
