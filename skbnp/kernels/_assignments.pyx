@@ -1,7 +1,7 @@
 """Rows of dependent trees that choose nodes one by one, see `assignments.py`.
 
 Vectors stand on the words of the rows; of natural parameters the squares of all words
-are known besides. What a row says of the nodes that it leaves is taken out of these,
+are known besides. What a row adds to the nodes that it leaves is taken out of these,
 and out of the directions of those above, and of their children: of n, so many times the
 row, which are `left_out`.
 """
@@ -267,7 +267,7 @@ def assign_rows(
     """Move rows of length one to their best nodes; return the number of moves.
 
     Of nodes that are there, the best by log E pi + h(|n + beta x|) - h(|n|), or a new
-    child of one; what the row itself says in n is left out. There are `capacity` at the
+    child of one; what the row itself adds to n is left out. There are `capacity` at the
     most. Time O(n_nodes) for each entry of a row, and for each row O(n_words) if it
     opens a node.
     """

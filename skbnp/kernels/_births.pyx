@@ -33,7 +33,7 @@ cdef extern from "src/arrays.h" nogil:
 
 cdef:
     double NATS = NEGLIGIBLE
-    # A new node has settled when its mass changes by less, relatively.
+    # Rounds end when the mass of a new node changes by less, relatively.
     double TOL = 1e-3
     double LEAST = 1e-300
 
@@ -100,7 +100,7 @@ cdef struct Trial:
     double worth                # of the directions, before
     double* best                # (n_best + 1,) work
     Py_ssize_t* order           # (n_best + 1,) work
-    Py_ssize_t* found           # (n_rows, n_best) nodes that rows choose, -1: none
+    Py_ssize_t* found           # (n_rows, n_best) nodes of rows, -1: none
     float* weights              # (n_rows, n_best)
     Py_ssize_t done             # for `count_work`
 
@@ -281,7 +281,7 @@ cdef double update_new(Trial* t) noexcept nogil:
 cdef void update_directions(Trial* t) noexcept nogil:
     """Update the mean of the new node by its rows, then that of the target.
 
-    About: what children say in the length of this stays a share.
+    About: the effect of children on the length of this stays a share.
     """
     cdef Py_ssize_t n = t.n_words + 2, row
     cdef double part, square
@@ -476,7 +476,7 @@ cdef double gain_of(Trial* t, bint is_born) noexcept nogil:
 
 
 cdef double gain_of_choice(Trial* t) noexcept nogil:
-    """What the bound gains if rows choose among the old nodes once more."""
+    """What the bound gains if rows are assigned to the old nodes once more."""
     cdef Py_ssize_t row, at
     memset(t.taken, 0, t.n_rows * sizeof(double))
     weigh_nodes(t)

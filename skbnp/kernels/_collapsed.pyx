@@ -55,7 +55,7 @@ cdef extern from "src/collapsed.h" nogil:
     void prefetch "SKBNP_PREFETCH"(const void* address)
     Py_ssize_t padded(Py_ssize_t n)
     void weigh_mean(Py_ssize_t n, const float* prior, const float* doc_topic, float* e)
-    float settle(Py_ssize_t n, const float* e, const float* total, float* doc_topic)
+    float set_tokens(Py_ssize_t n, const float* e, const float* total, float* doc_topic)
     void sum_words(
         Py_ssize_t n, const int32_t* words, const float* counts, Py_ssize_t stride,
         const float* weights, const float* e, float* total,
@@ -96,7 +96,7 @@ cdef extern from "src/collapsed.h" nogil:
     )
     void predict_words(
         Py_ssize_t n_used, const float* counts, const float* own,
-        const float* low, const float* held, const float* prior, const float* inverse,
+        const float* low, const float* tokens, const float* prior, const float* inverse,
         const int32_t* topics, const float* tile, const float* shares, float* masses,
     )
 
@@ -232,7 +232,7 @@ cdef Py_ssize_t _choose_topics "skbnp_choose_topics"(
         weigh_mean(m.stride, m.prior, doc_topic, e)
         sum_words(d.n, d.words, d.counts, m.stride, m.weights, e, total)
         count_work(d.n * m.stride, m.done)
-        if settle(m.stride, e, total, doc_topic) < d.tol:
+        if set_tokens(m.stride, e, total, doc_topic) < d.tol:
             break
     if count_active(m.n_topics, doc_topic, d.active) > 0:
         return choose(m.n_topics, doc_topic, d.active, topics)
@@ -710,7 +710,7 @@ def infer_collapsed(
     const double[::1] prior,        # IN    (n_topics,) > 0; a
     double rest,                    # IN    prior of all other topics together
     const double[::1] share,        # IN    (n_topics,) of the start: N = tokens * share
-    const double[::1] held,         # IN    (n_docs,) how often totals hold a document
+    const double[::1] held,         # IN    (n_docs,) how often totals count a document
     Py_ssize_t max_iter,
     double tol,
     double n_features=1.0,
@@ -840,7 +840,7 @@ def infer_zero_order(
     NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64],
     NDArray[float64],
 ]:
-    """Expected tokens of documents whose topics are held fixed: CVB0 of [1].
+    """Expected tokens of documents whose topics are fixed: CVB0 of [1].
 
     One prior serves all documents, or each has its own. With weights
     b_wk = phi_wk / max_l phi_wl, iterate for all words of a document at once

@@ -274,7 +274,7 @@ cdef double best_length(
     return e
 
 
-# Nodes of an epoch, by position in its tree, and what is known of them.
+# Nodes of an epoch, by position in its tree, and their statistics.
 cdef struct Epoch:
     Sphere sphere
     Py_ssize_t n_words

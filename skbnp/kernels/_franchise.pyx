@@ -525,7 +525,7 @@ cdef inline void sweep_words(Franchise* f, Document* d, bitgen_t* rng) noexcept 
         if stop < d.n_tokens:
             fetch_entries(f, d.words[stop])
         for i in range(first, stop):
-            # One that nobody repeats is drawn below, unless it has no choice.
+            # One without repeats is drawn below, unless it has no choice.
             if size[i] > 1 or stop == first + 1 or (size[i] == 1 and d.table[i] < 0):
                 draw_table(f, d, i, rng)
         if stop > first + 1:

@@ -37,7 +37,7 @@ cdef extern from "src/document.h" nogil:
     Py_ssize_t padded(Py_ssize_t n)
     void weigh_mean(Py_ssize_t n, const float* prior, const float* doc_topic, float* e)
     void weigh(Py_ssize_t n, const float* prior, const float* doc_topic, float* e)
-    float settle(Py_ssize_t n, const float* e, const float* total, float* doc_topic)
+    float set_tokens(Py_ssize_t n, const float* e, const float* total, float* doc_topic)
     void sum_words(
         Py_ssize_t n, const int32_t* words, const float* counts, Py_ssize_t stride,
         const float* weights, const float* e, float* total,
@@ -61,7 +61,7 @@ cdef extern from "src/document.h" nogil:
         const double* doc_weights, double* doc_topic, double* norms, double* work,
     )
     void weigh_words(
-        const double* held, Py_ssize_t held_stride, double scale,
+        const double* sums, Py_ssize_t sums_stride, double scale,
         const Py_ssize_t* words, Py_ssize_t n_words, const double* norm,
         Py_ssize_t n_topics, double eta, int mean, float smallest, double* work,
         float* table, Py_ssize_t stride, double* tops,
@@ -96,7 +96,7 @@ cdef enum:
     PART = 4096
 
 
-# Topics, which are held fixed, and when to stop.
+# Topics, which are fixed, and when to stop.
 cdef struct Topics "skbnp_topics":
     Py_ssize_t n_topics, stride
     const float* weights        # (n_words, stride) b
@@ -177,7 +177,7 @@ cdef inline Py_ssize_t iterate_used(
         weigh(padded(n_used), prior, used, e)
         sum_tile(d.n, d.scaled, n_used, tile, e, sums, total)
         count_work(d.n * n_used, m.done)
-        change = settle(padded(n_used), e, total, used)
+        change = set_tokens(padded(n_used), e, total, used)
         iteration += 1
         if change < d.tol:
             break
@@ -208,13 +208,13 @@ cdef int _iterate "skbnp_iterate"(
         weigh_mean(m.stride, m.lanes, doc_topic, e)
         sum_words(d.n, d.words, d.scaled, m.stride, m.weights, e, total)
         count_work(d.n * m.stride, m.done)
-        settle(m.stride, e, total, doc_topic)
+        set_tokens(m.stride, e, total, doc_topic)
     while iteration < m.max_iter:
         weigh(m.stride, m.lanes, doc_topic, e)
         sum_words(d.n, d.words, d.scaled, m.stride, m.weights, e, total)
         count_work(d.n * m.stride, m.done)
         iteration += 1
-        if settle(m.stride, e, total, doc_topic) < d.tol:
+        if set_tokens(m.stride, e, total, doc_topic) < d.tol:
             return 0
         if iteration < 2 or rounds == MAX_ROUNDS:
             continue
@@ -353,7 +353,7 @@ def infer_documents(
     NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64],
     NDArray[float64],
 ]:
-    """Fixed point of Eqs. (3) and (4) of [1] for each document, topics held fixed.
+    """Fixed point of Eqs. (3) and (4) of [1] for each document, topics fixed.
 
     With theta = prior + N and e = exp(psi(theta)), iterate
 
@@ -536,7 +536,7 @@ def word_sums(
 
 
 def word_weights(
-    const double[:, ::1] held,      # IN    (all words, n_topics or more) counts S
+    const double[:, ::1] sums,      # IN    (all words, n_topics or more) counts S
     double scale,                   # IN    multiplies them
     const Py_ssize_t[::1] words,    # IN    (n_words,) rows of it
     const double[::1] norm,         # IN    (n_topics,) see below
@@ -552,7 +552,7 @@ def word_weights(
     largest means of the words, times the largest norm; not for the former weights.
     """
     cdef Py_ssize_t n_topics = norm.shape[0], stride = table.shape[1]
-    check_rows(held, words, n_topics, table)
+    check_rows(sums, words, n_topics, table)
     if words.shape[0] == 0 or n_topics == 0:
         return
     if tops is not None and (tops.shape[0] != words.shape[0] or not mean):
@@ -560,7 +560,7 @@ def word_weights(
     cdef double[::1] work = np.empty(2 * stride)
     with nogil:
         weigh_words(
-            &held[0, 0], held.shape[1], scale, &words[0], words.shape[0], &norm[0],
+            &sums[0, 0], sums.shape[1], scale, &words[0], words.shape[0], &norm[0],
             n_topics, eta, mean, SMALLEST, &work[0], &table[0, 0], stride,
             &tops[0] if tops is not None else NULL,
         )

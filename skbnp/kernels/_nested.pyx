@@ -378,7 +378,7 @@ def infer_nested(
     const double[::1] rest,         # IN    (n_nodes,) A beta of all other children
     double stop,                    # IN    s > 0
     double go,                      # IN    g > 0
-    const double[::1] held,         # IN    (n_docs,) how often totals hold a document
+    const double[::1] held,         # IN    (n_docs,) how often totals count a document
     bint whole,                     # IN    take out all tokens of a word, or one
     double active,                  # IN    tokens of a node in use
     Py_ssize_t max_iter,
@@ -430,7 +430,7 @@ def infer_nested(
         n_w r_wu.
     log_predictive : float
         Sum over the tokens of the log probability given all others, of the last
-        iteration; children that are not in the tree predict each word alike.
+        iteration; children that are not in the tree predict each word equally.
     tables, base : float64
         t_w and p_w of each stored count, (nnz,); (0,) without a `grid`.
     """

@@ -104,7 +104,7 @@ cdef inline double mass_of_all(const Franchise* f) noexcept nogil:
 
 
 cdef inline void set_rest(Franchise* f, double rest) noexcept nogil:
-    """Set the weight of dishes that nobody has."""
+    """Set the weight of dishes without tables."""
     f.rest = rest
     f.per_word = mass_of_others(f) / <double>f.n_words
 

@@ -64,18 +64,18 @@ cdef inline Py_ssize_t longest_of(const int32_t[::1] indptr):
 
 
 cdef inline int check_rows(
-    const double[:, ::1] held, const Py_ssize_t[::1] words, Py_ssize_t n_topics,
+    const double[:, ::1] sums, const Py_ssize_t[::1] words, Py_ssize_t n_topics,
     const float[:, ::1] table,
 ) except -1:
-    """Raise an error unless a table has a row for each word, all of them rows held."""
+    """Raise an error unless a table has a row for each word, all of them of sums."""
     cdef Py_ssize_t i
-    if not n_topics <= held.shape[1] or not n_topics <= table.shape[1]:
-        raise ValueError("held, norm and table disagree on the topics")
+    if not n_topics <= sums.shape[1] or not n_topics <= table.shape[1]:
+        raise ValueError("sums, norm and table disagree on the topics")
     if table.shape[0] != words.shape[0]:
-        raise ValueError("held, words, norm and table disagree")
+        raise ValueError("sums, words, norm and table disagree")
     for i in range(words.shape[0]):
-        if not 0 <= words[i] < held.shape[0]:
-            raise ValueError("words must be rows of held")
+        if not 0 <= words[i] < sums.shape[0]:
+            raise ValueError("words must be rows of sums")
     return 0
 
 

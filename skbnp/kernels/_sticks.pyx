@@ -40,7 +40,7 @@ cdef void put_parameters(
     double child, double* found,
 ) noexcept nogil:
     """Write Beta parameters, see `beta_parameters`."""
-    # Rows from later siblings come to where their parent's own wait to be read.
+    # Rows of later siblings are summed in the places of their parent.
     cdef double* behind = found + n
     cdef double* through = found + 2 * n
     cdef double* rest = found + 3 * n

@@ -53,7 +53,7 @@ cdef extern from "src/seats.h" nogil:
         const int32_t* rows, const float* log_beta, Py_ssize_t wide,
         const float* seats, float* logits,
     )
-    void serve(Py_ssize_t n_used, Py_ssize_t wide, float* phi)
+    void share_topics(Py_ssize_t n_used, Py_ssize_t wide, float* phi)
     void weigh_alone(
         Py_ssize_t n, const int32_t* words, const float* counts, Py_ssize_t n_topics,
         Py_ssize_t stride, const float* logs, const float* log_beta, float* weight,
@@ -61,7 +61,7 @@ cdef extern from "src/seats.h" nogil:
     )
     void exp_below(Py_ssize_t n, double top, double* x)
     void log_rows(
-        const double* held, Py_ssize_t held_stride, const Py_ssize_t* words,
+        const double* sums, Py_ssize_t sums_stride, const Py_ssize_t* words,
         Py_ssize_t n_words, double scale, const double* norm, Py_ssize_t n_topics,
         double eta, int mean, double* work, float* table, Py_ssize_t stride,
     )
@@ -91,7 +91,7 @@ cdef enum:
     MAX_SORTS = 4
 
 
-# Topics, which are held fixed, and when to stop.
+# Topics, which are fixed, and when to stop.
 cdef struct Model "skbnp_model":
     Py_ssize_t n_topics, stride, n_tables
     Py_ssize_t n_seats          # tables that can be in use
@@ -324,8 +324,8 @@ cdef inline void narrow(
     s.n_used = n_used
 
 
-cdef inline float missed(const Model* m, const Seats* s) noexcept nogil:
-    """Tokens of tables times what they serve of topics that are left out."""
+cdef inline float left_out(const Model* m, const Seats* s) noexcept nogil:
+    """Tokens of tables times their shares of topics that are left out."""
     cdef Py_ssize_t k, t, a = 0
     cdef float total = 0.0
     for k in range(m.n_topics):
@@ -413,7 +413,7 @@ cdef inline int iterate_used(
         if is_done:
             return sorts
         weigh_by_parts(m, s, s.n_used, s.tile, s.n_used, NULL, s.beta, s.phi)
-        serve(s.n_used, s.wide, s.phi)
+        share_topics(s.n_used, s.wide, s.phi)
 
 
 cdef int _seat "skbnp_seat"(
@@ -449,10 +449,10 @@ cdef int _seat "skbnp_seat"(
     while True:
         # Look at all topics...
         weigh_by_parts(m, s, m.n_topics, m.logs, m.stride, s.words, m.beta, s.all)
-        serve(m.n_topics, s.wide, s.all)
+        share_topics(m.n_topics, s.wide, s.all)
         if s.iteration >= m.max_iter or rounds == MAX_ROUNDS:
             break
-        if rounds and missed(m, s) < tol:
+        if rounds and left_out(m, s) < tol:
             break
         # ...and go on with those in use.
         narrow(m, s, rare, ACTIVE)
@@ -675,7 +675,7 @@ def infer_tables(
     NDArray[int32], NDArray[float64], NDArray[intp], NDArray[int32], NDArray[float64],
     NDArray[float64],
 ]:
-    """Fixed point of Eqs. (15) to (18) of [1] for each document, topics held fixed.
+    """Fixed point of Eqs. (15) to (18) of [1] for each document, topics fixed.
 
     With a_t = 1 + n_t, b_t = alpha + n_>t the parameters of the sticks of T tables,
     n_t = sum_w n_w zeta_wt, iterate
@@ -854,7 +854,7 @@ def table_sums(
                 for t in range(first, tables[docs[at] + 1]):
                     seats = counts[at] * zeta[places[at] + t - first]
                     for a in range(limits[t], limits[t + 1]):
-                        if put.scratch[table_topics[a]] == 0.0:  # marks wait
+                        if put.scratch[table_topics[a]] == 0.0:  # it has a mark else
                             mark(put.marks, table_topics[a])
                         put.scratch[table_topics[a]] += seats * phi[a]
             end_word(&put, word - begin)
@@ -863,7 +863,7 @@ def table_sums(
 
 
 def log_weights(
-    const double[:, ::1] held,      # IN    (all words, n_topics or more) counts S
+    const double[:, ::1] sums,      # IN    (all words, n_topics or more) counts S
     double scale,                   # IN    multiplies them
     const Py_ssize_t[::1] words,    # IN    (n_words,) rows of it
     const double[::1] norm,         # IN    (n_topics,) see below
@@ -877,12 +877,12 @@ def log_weights(
     Columns behind the topics are zero.
     """
     cdef Py_ssize_t n_topics = norm.shape[0]
-    check_rows(held, words, n_topics, table)
+    check_rows(sums, words, n_topics, table)
     if words.shape[0] == 0 or n_topics == 0:
         return
     cdef double[::1] work = np.empty(n_topics)
     with nogil:
         log_rows(
-            &held[0, 0], held.shape[1], &words[0], words.shape[0], scale, &norm[0],
+            &sums[0, 0], sums.shape[1], &words[0], words.shape[0], scale, &norm[0],
             n_topics, eta, mean, &work[0], &table[0, 0], table.shape[1],
         )

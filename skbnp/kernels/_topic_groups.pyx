@@ -1,6 +1,6 @@
 """Gains of merges of groups of topics, by the evidence of documents' counts.
 
-The evidence is that of `skbnp.components.topic_groups`, which says what symbols mean.
+The evidence is that of `skbnp.components.topic_groups`, which defines the symbols.
 """
 
 from libc.math cimport INFINITY, log
@@ -58,7 +58,7 @@ def merge_gains(
     double inner,                       # IN    A1
     const double[::1] weights,          # IN    (n_groups,) b_g, zero: not compared
     const double[:, ::1] tables,        # IN    (n_groups, n_nodes)
-    const double[::1] offsets,          # IN    (n_groups,) added to what tables say
+    const double[::1] offsets,          # IN    (n_groups,) added to values of tables
     const double[::1] nodes,            # IN    (n_nodes,) log b
     const double[::1] factors,          # IN    (n_nodes,) of the interpolation
     double[::1] sums,                   # WORK  (n_groups,) zeros, and again at the end
@@ -76,7 +76,7 @@ def merge_gains(
     """
     cdef Py_ssize_t n_groups = gains.shape[0], n = 0, row, at, i, n_seen
     cdef double unused, none = log_gamma(inner, &unused), b
-    cdef double[CHUNK] one, other, base  # pairs that wait for their turn
+    cdef double[CHUNK] one, other, base  # pairs that are not added yet
     cdef int32_t[CHUNK] of
     cdef int32_t group
     if docs.shape[0] != tokens.shape[0] or topics.shape[0] != counts.shape[0]:

@@ -1,8 +1,8 @@
 """Products and log densities of the drawn directions of dependent trees.
 
-A direction is a row of an array, `direction` tells which; m are previous directions. As
-in `models/dependent_slices/model.py`, given its parent a node has the prior of natural
-parameter K theta_parent + P m, K = kappa0 k1 and P = kappa0 k2.
+A direction is a row of an array, `direction` has the row of each node; m are previous
+directions. As in `models/dependent_slices/model.py`, given its parent a node has the
+prior of natural parameter K theta_parent + P m, K = kappa0 k1 and P = kappa0 k2.
 """
 
 from libc.stdint cimport int32_t
@@ -67,7 +67,7 @@ def integrate_out(
     cdef Sphere s = read_sphere(expansion)
     cdef Py_ssize_t n = directions.shape[1], at, i
     cdef bint is_dense
-    cdef double* natural  # what the children of a node say, and zero afterwards
+    cdef double* natural  # sum of the slopes of children of a node, zero afterwards
     cdef double* slopes
     cdef const double* above
     cdef const double* m

@@ -38,7 +38,7 @@ cdef struct Nodes:
     # have the direction of the node whose row is their `source`, times `pull`.
     int32_t* source             # (n_nodes,) row of each in the table
     Py_ssize_t n_filled
-    Py_ssize_t free             # next row of the table that nobody has
+    Py_ssize_t free             # next row of the table that is free
     double pull
 
 
@@ -272,7 +272,7 @@ def allocate(
     """Allocate rows to two nodes one by one, given the rows allocated before.
 
     With probabilities in proportion to rows so far times density. If forced, `side`
-    tells where each goes. Returns the log probability of what came out.
+    has the node of each. Returns the log probability of the result.
     """
     cdef bitgen_t* rng = borrow(bit_generator)
     cdef Sphere sphere = read_sphere(expansion)

@@ -226,7 +226,7 @@ def test_word_weights_equal_their_definition(n_topics, eta, mean, seed):
 
 def test_word_weights_refuse_words_that_are_no_rows():
     args = {
-        "held": np.ones((4, 3)),
+        "sums": np.ones((4, 3)),
         "scale": 1.0,
         "words": np.array([0, 3]),
         "norm": np.ones(3),

@@ -68,9 +68,9 @@ CASES = {
         ["columns", "weights"],
     ),
     _hdp_local.word_weights: (
-        {"held": np.ones((2, 3)), "scale": 1.0, "words": LIMITS[:2], "norm": THREE}
+        {"sums": np.ones((2, 3)), "scale": 1.0, "words": LIMITS[:2], "norm": THREE}
         | {"eta": 0.1, "mean": False, "table": TABLE.copy()},
-        ["held", "norm"],
+        ["sums", "norm"],
     ),
     _moves.compare_merges: (
         DOCS

@@ -127,10 +127,10 @@ SKBNP_INLINE void start_chunk(ptrdiff_t n_used, const float *prior,
     Lanes norms[4] = {lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f)};
     for (ptrdiff_t a = 0; a < n_used; a++) {
         float e = prior[a] + tokens[a];
-        Lanes held = lanes_of(e < SMALLEST_FLOAT_WEIGHT ? SMALLEST_FLOAT_WEIGHT : e);
+        Lanes mass = lanes_of(e < SMALLEST_FLOAT_WEIGHT ? SMALLEST_FLOAT_WEIGHT : e);
         for (int j = 0; j < 4; j++) {
             ptrdiff_t at = a * CHUNK + j * LANES;
-            Lanes share = lanes_mul(held, lanes_load(tile + at));
+            Lanes share = lanes_mul(mass, lanes_load(tile + at));
             lanes_store(shares + at, share);
             norms[j] = lanes_add(norms[j], share);
         }
@@ -223,7 +223,7 @@ SKBNP_INLINE void sum_fixed_chunk(ptrdiff_t n_used, const float *counts,
 
 /* sum_k (prior_k + N_k - n_w r_wk) max(b_wk - .., ..) for eight words. */
 SKBNP_INLINE void predict_words(ptrdiff_t n_used, const float *counts,
-                                const float *own, const float *low, const float *held,
+                                const float *own, const float *low, const float *tokens,
                                 const float *prior, const float *inverse,
                                 const int32_t *topics, const float *tile,
                                 const float *shares, float *masses)
@@ -233,7 +233,7 @@ SKBNP_INLINE void predict_words(ptrdiff_t n_used, const float *counts,
     for (ptrdiff_t a = 0; a < n_used; a++) {
         ptrdiff_t at = a * CHUNK;
         Lanes share = lanes_load(shares + at);
-        Lanes others = lanes_of(CERTAIN * held[a]), weight;
+        Lanes others = lanes_of(CERTAIN * tokens[a]), weight;
         others = lanes_sub(others, lanes_mul(n_here, share));
         others = lanes_max(others, lanes_of(0.0f));
         others = lanes_add(others, lanes_of(prior[topics[a]]));

@@ -197,7 +197,7 @@ SKBNP_INLINE void digamma_row(ptrdiff_t n_topics, const double *restrict counts,
 /* Weights of words relative to the largest of each, by `mean_row` or `digamma_row`; those
    of means may be asked for. */
 SKBNP_CLONES
-static void weigh_words(const double *held, ptrdiff_t held_stride, double scale,
+static void weigh_words(const double *sums, ptrdiff_t sums_stride, double scale,
                         const ptrdiff_t *words, ptrdiff_t n_words, const double *norm,
                         ptrdiff_t n_topics, double eta, int mean, float smallest,
                         double *work, float *table, ptrdiff_t stride, double *tops)
@@ -214,7 +214,7 @@ static void weigh_words(const double *held, ptrdiff_t held_stride, double scale,
             shift[k] = (float)(norm[k] - heaviest);
     }
     for (ptrdiff_t i = 0; i < n_words; i++) {
-        const double *counts = held + words[i] * held_stride;
+        const double *counts = sums + words[i] * sums_stride;
         float *row = table + i * stride;
         if (mean) {
             double largest =

@@ -176,8 +176,8 @@ SKBNP_INLINE void weigh_mean(ptrdiff_t stride, const float *restrict prior,
 }
 
 /* N_k = e_k total_k; the sum of its changes. */
-SKBNP_INLINE float settle(ptrdiff_t stride, const float *e, const float *total,
-                          float *doc_topic)
+SKBNP_INLINE float set_tokens(ptrdiff_t stride, const float *e, const float *total,
+                              float *doc_topic)
 {
     Lanes change = lanes_of(0.0f);
     for (ptrdiff_t k = 0; k < stride; k += LANES) {

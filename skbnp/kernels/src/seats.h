@@ -92,7 +92,7 @@ SKBNP_INLINE void weigh_topics(ptrdiff_t n, ptrdiff_t n_used, const float *tile,
 }
 
 /* Softmax over the topics, for each table; in place. */
-SKBNP_INLINE void serve(ptrdiff_t n_used, ptrdiff_t wide, float *phi)
+SKBNP_INLINE void share_topics(ptrdiff_t n_used, ptrdiff_t wide, float *phi)
 {
     for (ptrdiff_t t = 0; t < wide; t += LANES) {
         Lanes most = lanes_load(phi + t), sum = lanes_of(0.0f);
@@ -151,13 +151,13 @@ SKBNP_INLINE void exp_below(ptrdiff_t n, double top, double *x)
 /* psi(eta + S_k) - norm_k, or log(eta + S_k) - norm_k for the mean, minus the largest,
    of some words; columns behind the topics are zero. */
 SKBNP_CLONES
-static void log_rows(const double *held, ptrdiff_t held_stride, const ptrdiff_t *words,
+static void log_rows(const double *sums, ptrdiff_t sums_stride, const ptrdiff_t *words,
                      ptrdiff_t n_words, double scale, const double *norm,
                      ptrdiff_t n_topics, double eta, int mean, double *work,
                      float *table, ptrdiff_t stride)
 {
     for (ptrdiff_t i = 0; i < n_words; i++) {
-        const double *restrict counts = held + words[i] * held_stride;
+        const double *restrict counts = sums + words[i] * sums_stride;
         float *restrict row = table + i * stride;
         double top = -HUGE_VAL;
         SKBNP_PRAGMA(omp simd reduction(max : top))
