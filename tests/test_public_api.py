@@ -44,6 +44,12 @@ def test_estimator_parameters_after_the_first_are_keyword_only():
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters[1:])
 
 
+@pytest.mark.parametrize("kind", [skbnp.HDP, skbnp.NestedCRP])
+def test_errors_of_constructors_name_the_estimator(kind):
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}\.__init__\(\) got"):
+        kind(n_topics=3)
+
+
 def test_importing_needs_no_optional_library():
     blocked = [
         "matplotlib",

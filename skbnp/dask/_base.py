@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 from skbnp.callbacks import Checkpoint
 from skbnp.dask import _inputs, _shards
 from skbnp.dask._inputs import Labels, Reader, RowBlock, computed, in_block, read_block
+from skbnp.estimators._base import hide_fields
 from skbnp.inference.executor import Run
 from skbnp.inference.shards import LocalShards, Shards
 from skbnp.utils import validation as valid
@@ -55,6 +56,7 @@ def extended(kind: type[Kind]) -> type[Kind]:
     }
     if kind.__doc__ is not None:  # python -OO
         made.__doc__ = merged_docs(*(str(one.__doc__) for one in (local, more, kind)))
+    hide_fields(kind)
     return kind
 
 

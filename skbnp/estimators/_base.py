@@ -4,7 +4,7 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
@@ -90,6 +90,22 @@ def constraints_of(parameters: Any, **own: list) -> dict[str, list]:
     return {parameter.name: given[parameter.name] for parameter in fields(parameters)}
 
 
+class _Absent:
+    """Attribute that classes lack although a base of theirs has it."""
+
+    def __get__(self, *owners: object) -> Any:
+        raise AttributeError
+
+
+def hide_fields(kind: Any) -> None:
+    """Let a class with the constructor of a dataclass be none.
+
+    Dask names and copies instances of dataclasses by their fields alone, without what
+    they have learned.
+    """
+    kind.__dataclass_fields__ = _Absent()
+
+
 try:
     _VERSION = version("skbnp")
 except PackageNotFoundError:  # used from a source tree that is not installed
@@ -104,6 +120,14 @@ class ComponentModel(
     ABC,
 ):
     """Base of all estimators: output names, copies, pickles, files."""
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Give the constructor of declared parameters the name of the estimator."""
+        super().__init_subclass__(**given)
+        declared: Any = cls.__bases__[0]
+        if is_dataclass(declared) and not issubclass(declared, BaseEstimator):
+            declared.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
+        hide_fields(cls)
 
     #: What scikit-learn's drawing of an estimator links to, if it is there.
     _doc_link_module = "skbnp"

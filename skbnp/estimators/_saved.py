@@ -13,7 +13,6 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from skbnp.components.known_topics import TopicPriors
 from skbnp.components.word_topics import SeenWords, WordTopics
@@ -67,7 +66,7 @@ def check_sizes(owner: object, sizes: dict[str, int]) -> None:
                     wanted = sizes.setdefault(size, actual)
                 if actual != wanted:
                     raise damaged(name, f"has {actual}, not {wanted} {size}")
-        if is_dataclass(value) and not isinstance(value, BaseEstimator):  # as `init`
+        if is_dataclass(value):
             check_sizes(value, sizes)
 
 

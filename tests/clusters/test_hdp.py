@@ -254,6 +254,16 @@ def test_a_file_of_a_fit_on_a_cluster_is_loaded(tmp_path):
     assert_same_fit(skbnp.load(path), whole)
 
 
+@pytest.mark.parametrize("kind", [skbnp.HDP, HDP])
+def test_dask_names_and_copies_what_was_learned(kind):
+    """By fields of a dataclass, fits of the same parameters would be the same."""
+    fits = [kind(3, split_merge=False, random_state=0) for _ in range(2)]
+    fits[0].fit(COUNTS), fits[1].fit(COUNTS[::2])
+    assert dask.base.tokenize(fits[0]) != dask.base.tokenize(fits[1])
+    copied = dask.compute(dask.delayed(len)([]), [fits[0], dask.delayed(len)([])])
+    assert_array_equal(copied[1][0].components_, fits[0].components_)
+
+
 def test_a_folder_has_the_checkpoint_of_a_fit(tmp_path):
     """It goes on if it `resume`s, else begins anew, whatever fit the file is of."""
     fit = partial(fit_hdp, split_merge=False)
