@@ -54,6 +54,21 @@ def planted(corpus, seed=0):
     return Documents(*load(corpus))
 
 
+def short(prior, n_docs, n_tokens, seed=0):
+    """Documents of `n_tokens` that mix 12 topics, by a Dirichlet of sum `prior`.
+
+    Those that test have 20 tokens.
+    """
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(600, 0.05), 12)
+    alpha = np.full(12, prior / 12)
+    train, test = (
+        sp.csr_array(rng.multinomial(n, rng.dirichlet(alpha, size) @ topics))
+        for n, size in ((n_tokens, n_docs), (20, N_TEST))
+    )
+    return Documents(train, test, (topics, alpha))
+
+
 def permuted(counts, rng):
     """Documents of the same lengths, their tokens dealt out at random."""
     n_tokens = counts.data.astype(int)

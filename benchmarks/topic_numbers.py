@@ -26,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sweep import Case, Fit, completion, fitted, main, type_score
 
 from skbnp import HDP, GibbsHDP
-from skbnp.estimators import SplitMerge
+from skbnp.estimators import SplitMerge, _hdp
 from skbnp.metrics import topic_coherence, topic_diversity
 from skbnp.models.hdp import held_out_trials
 from skbnp.models.hdp.stream_trials import StreamTrials
@@ -466,6 +466,22 @@ def learn_thin(docs):
         yield fit
 
 
+def short_documents(corpus, documents, tokens, sample):
+    kind, _, prior = corpus.partition(" ")
+    if kind == "mixtures":
+        return draws.short(float(prior), documents, tokens, sample)
+    return corpora.thin_sample(corpus, documents, tokens, sample)
+
+
+def learn_from_start(docs, start):
+    sweeps = int(start.split()[0]) if start != "documents" else 0
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(_hdp, "N_SWEEPS", sweeps))
+        if sweeps == 0:
+            stack.enter_context(patch.object(HDP, "_is_sampled", lambda *_: False))
+        yield fitted(HDP(random_state=0), docs)
+
+
 def short_summary(rows):
     """One row for each kind of sample: gains over one topic, nats per token."""
     table = []
@@ -703,6 +719,25 @@ CASES = {
         learn=learn_thin,
         records={"score": lambda fit: fit.model.score(fit.docs.test)},
         keeps=("corpus", "documents", "tokens", "sample", "model"),
+    ),
+    "short_documents": Case(
+        axes={
+            "corpus, documents, tokens": (
+                *(("mixtures 1", 3000, 5), ("mixtures 3", 3000, 5)),
+                *(("mixtures 3", 1000, 11), ("mixtures 6", 30000, 5)),
+                *(("kos", 1500, 10), ("kos", 3000, 10), ("kos", 1200, 15)),
+                *(("ap", 2000, 10), ("ap", 1000, 15), ("ap", 2000, 19)),
+                *(("citeulike_titles", 5000, 19), ("docstrings", 2500, 8)),
+                *(("nips_abstracts", 1300, 15), ("arxiv2000", 1700, 12)),
+                *(("arxiv_titles", 15000, 19), ("reuters395", 800, 15)),
+            ),
+            "sample": (0, 1),
+            "start": ("documents", *(f"{n} sweeps" for n in (50, 100, 200, 400))),
+        },
+        documents=short_documents,
+        learn=learn_from_start,
+        records={"score": lambda fit: fit.model.score(fit.docs.test)},
+        keeps=("corpus", "documents", "tokens", "sample", "start"),
     ),
     "min_gain": Case(
         axes={

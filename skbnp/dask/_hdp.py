@@ -308,6 +308,9 @@ class HDP(_base.ShardedMixin, LocalHDP):
     def _hold_out(self, corpus, seed_entropy):
         return corpus.hold_out(0)
 
+    def _is_sampled(self, corpus):
+        return False  # as below
+
     def _splits(self, corpus, posterior):
         return []  # a corpus on a cluster is large
 

@@ -1,9 +1,10 @@
 """Estimator of the HDP, direct assignment or collapsed, by variational inference."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,14 @@ from skbnp.components.word_topics import SeenWords
 from skbnp.estimators import _base, _cautions
 from skbnp.estimators._base import LabelledDocumentsMixin, labels_of
 from skbnp.estimators._checkpoints import FitAccount
-from skbnp.estimators._known_topics import TopicPriorLike, base_prior, n_given
+from skbnp.estimators._gibbs_hdp import GibbsHDP
+from skbnp.estimators._known_topics import (
+    StartTopics,
+    TopicPriorLike,
+    base_prior,
+    given_topics,
+    n_given,
+)
 from skbnp.estimators._saved import check_type
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference import engine
@@ -31,7 +39,12 @@ from skbnp.models.hdp.burstiness import NO_BURSTINESS
 from skbnp.models.hdp.cross_fit import OF_ALL_FITS, CrossFittedTrials, hold_out_each
 from skbnp.models.hdp.emerging import Change, faded_topics, new_topics
 from skbnp.models.hdp.fold_in import Documents, Seated, fold_in_posterior
-from skbnp.models.hdp.held_out import has_few_judges, has_few_tokens, hold_out
+from skbnp.models.hdp.held_out import (
+    has_few_judges,
+    has_few_tokens,
+    has_short_documents,
+    hold_out,
+)
 from skbnp.models.hdp.held_out_trials import REMEMBERED, HeldOutTrials
 from skbnp.models.hdp.local import CollapsedStep, DocumentStep
 from skbnp.models.hdp.moves import PrintedMoves, SplitMerge
@@ -58,6 +71,8 @@ FINAL_PASSES, FINAL_PASSES_MEAN_FIELD, FINAL_EXACT_PASSES = 6, 8, 3
 #: abstracts end .10 nats lower otherwise. With all of the usual ones (128)
 #: topics that come late are learned slowly.
 FULL_SIZE = 80
+#: Sweeps of the sampler from which topics of short documents start.
+N_SWEEPS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +100,11 @@ class Plan:
         if moves is None:
             return False
         return n_passes >= 2 * moves.trial_passes + self.final_passes
+
+    def may_grow(self, n_passes: int) -> bool:
+        """Whether such trials may add topics."""
+        moves = self.held_out_moves
+        return moves is not None and moves.births and self.has_time_for_trials(n_passes)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -190,6 +210,8 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
     init : {"docs", "random"} or fitted topic model, default="docs"
         Start each topic from a random document, from noise, or from the topics of a
         model of the same columns (in a `FrozenEstimator` where it would be cloned).
+        With "docs" documents of fewer than 20 tokens, on average, with 10,000 to
+        300,000 in all, start from 200 sweeps of the sampler of `GibbsHDP`.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array, of topics with tokens alone.
     n_jobs : int or None, default=None
@@ -583,7 +605,39 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
         if self._plan.has_time_for_trials(self.max_iter):
             held_out = self._hold_out(corpus, seed_entropy)
             train = corpus if held_out is None else held_out.train
-        return self._start_from(train, seen, model, seed_entropy, n_docs)
+        given = train, seen, model, seed_entropy, n_docs
+        if self._is_sampled(corpus):
+            return self._start_from(*given, self._sampled(train, seed_entropy))
+        return self._start_from(*given)
+
+    def _is_sampled(self, corpus) -> bool:
+        """Whether topics of a fit start from a sample of their posterior.
+
+        Of short documents, if trials may add topics: a topic that starts from one of
+        them has a few words, which no other document of the topic may have.
+        """
+        plan, is_default = self._plan, self.init == "docs"
+        if not (is_default and plan.is_collapsed and plan.may_grow(self.max_iter)):
+            return False
+        has_known = not isinstance(self.topic_word_prior, Real)
+        return not has_known and has_short_documents(corpus.X)
+
+    def _sampled(self, corpus, seed_entropy) -> StartTopics:
+        """Return topics of documents after sweeps of the Gibbs sampler."""
+        seed = int(stream(seed_entropy, Purpose.START, 1).integers(2**31))
+        sampler = GibbsHDP(
+            doc_concentration=self.doc_concentration,
+            corpus_concentration=self.corpus_concentration,
+            topic_word_prior=self.topic_word_prior,
+            max_iter=N_SWEEPS,
+            random_state=seed,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # of a start
+            sampler.fit(corpus.X)
+        given = given_topics(sampler, corpus.X.shape[1])
+        most = np.sort(np.argsort(-given.weights, kind="stable")[: self._n_started()])
+        return given._replace(distr=given.distr[most], weights=given.weights[most])
 
     def _start_stream(self, model, counts, seed_entropy, n_docs):
         """Return the start from documents of a stream that are not held out."""
@@ -903,7 +957,7 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
     def _splits(self, corpus, posterior):
         """Return the held-out documents of each split if documents are few, or []."""
         are_few = self.min_gain > 0.0 and has_few_judges(corpus.X)
-        if not (are_few or has_few_tokens(corpus.X)):
+        if self._is_sampled(corpus) or not (are_few or has_few_tokens(corpus.X)):
             return []
         return hold_out_each(corpus.X, stream(OF_ALL_FITS, Purpose.SPLIT_TOKENS, 1))
 

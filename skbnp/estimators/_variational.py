@@ -605,13 +605,14 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         seen = SeenWords.of(corpus.word_counts())
         return self._start_from(corpus, seen, model, seed_entropy, n_docs)
 
-    def _start_from(self, corpus, seen, model, seed_entropy, n_docs) -> Posterior:
+    def _start_from(
+        self, corpus, seen, model, seed_entropy, n_docs, given=None
+    ) -> Posterior:
         """Return the posterior before the first update: topics of equal size.
 
-        Topics have counts of the words `seen` alone; `n_docs` is the size of the
-        corpus.
+        Or topics that are `given`, by default those of `init`. They have counts of the
+        words `seen` alone; `n_docs` is the size of the corpus.
         """
-        n_components = self._n_started()
         rng, shares = stream(seed_entropy, Purpose.START), None
         n_tokens = corpus.n_tokens / max(corpus.n_docs, 1) * n_docs
         names = getattr(self, "feature_names_in_", None)
@@ -624,10 +625,11 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
                     "components_ of another model, too."
                 )
             given = _known_topics.given_topics(self.init, seen.n_vocabulary)
+        if given is not None:
             topics = given.tokens(seen.words, n_tokens)
             topics, shares = self._filled(topics, given.weights, corpus, seen, rng)
         else:
-            topics = self._start_topics(corpus, seen.words, n_components, rng)
+            topics = self._start_topics(corpus, seen.words, self._n_started(), rng)
             if known is not None:
                 whole = corpus.word_counts()[seen.words]
                 topics = self._behind_known(topics, whole, rng)
@@ -635,8 +637,8 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
                 started = self._mix_with_corpus(documents, whole, rng)
                 topics[:, : known.n_topics] = started
             if len(seen):
-                topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
-        state, ids = self._start_state(n_docs, shares), np.arange(n_components)
+                topics *= max(n_tokens, 1.0) / topics.shape[1] / topics.sum(axis=0)
+        state, ids = self._start_state(n_docs, shares), np.arange(topics.shape[1])
         words = WordTopics(topics, seen)
         if known is not None:
             ids[: known.n_topics] = known.order

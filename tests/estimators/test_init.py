@@ -5,6 +5,8 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
@@ -18,6 +20,9 @@ from skbnp import HDP, GibbsHDP, HierarchicalComponentAnalysis, NestedCRP
 from skbnp import StickBreakingHDP as Sticks
 from skbnp.callbacks import Checkpoint
 from skbnp.datasets import make_bars
+from skbnp.estimators import SplitMerge
+from skbnp.inference.protocols import Corpus
+from skbnp.utils.matching import cosines
 
 X = make_bars(150, side=4, random_state=0).data
 SOON = {"max_iter": 30, "random_state": 0}
@@ -153,3 +158,52 @@ def test_what_gives_no_topics_of_the_columns_is_refused(taker):
         estimator.set_params(init=named()).fit(frame[frame.columns[::-1]])
     assert not hasattr(estimator, "n_features_in_")
     estimator.fit(frame)
+
+
+def short_mixtures(seed=0, n_docs=2500):
+    """Documents of five tokens that mix twelve topics, and the topics."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(600, 0.05), 12)
+    shares = rng.dirichlet(np.full(12, 0.25), n_docs)
+    return sp.csr_array(rng.multinomial(5, shares @ topics).astype(float)), topics
+
+
+def match(hdp, topics):
+    """Mean over true topics of the largest cosine with a topic of the model."""
+    return cosines(topics, hdp.topic_word_distr_).max(axis=1).mean()
+
+
+def test_topics_of_short_documents_start_from_a_sampler(monkeypatch):
+    X, topics = short_mixtures()
+    one, two = (HDP(random_state=0, n_jobs=n).fit(X) for n in (1, 2))
+    assert_array_equal(one.components_, two.components_)
+    assert match(one, topics) > 0.85
+    # Of single documents most topics have a few words.
+    monkeypatch.setattr(HDP, "_is_sampled", lambda *_: False)
+    assert match(HDP(random_state=0).fit(X), topics) < 0.6
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"init": "random"},
+        {"n_components": 8, "split_merge": False},
+        {"split_merge": SplitMerge(births=False)},
+        {"variational_family": "mean_field"},
+        {"max_iter": 8},  # no time for trials
+        {"topic_word_prior": {"first": [0, 1, 2]}},
+    ],
+)
+def test_other_starts_are_as_they_are_asked_for(settings):
+    X, _ = short_mixtures()
+    hdp = HDP(random_state=0)
+    assert hdp._is_sampled(Corpus(X))
+    assert not hdp.set_params(**settings)._is_sampled(Corpus(X))
+    assert not HDP()._is_sampled(Corpus(10.0 * X))
+
+
+def test_a_sampled_start_has_no_more_topics_than_are_asked_for():
+    X, _ = short_mixtures()
+    hdp = HDP(5, max_components=6, random_state=0).fit(X)
+    assert len(hdp.lineage_[0].children) == 5
+    assert hdp.n_components_ <= 6

@@ -31,7 +31,13 @@ from skbnp.models.hdp.cross_fit import (
     result_of,
     share_of_unseen,
 )
-from skbnp.models.hdp.held_out import Gain, has_few_judges, has_few_tokens, hold_out
+from skbnp.models.hdp.held_out import (
+    Gain,
+    has_few_judges,
+    has_few_tokens,
+    has_short_documents,
+    hold_out,
+)
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 
 pytestmark = pytest.mark.usefixtures("all_splits_in_module")
@@ -114,9 +120,12 @@ def test_few_tokens_and_enough():
     assert has_few_tokens(X)
     assert not has_few_tokens(X * 1000.0)
     ones = sp.csr_array(np.ones((1000, 30)))
-    assert has_few_tokens(ones[:, :12])  # 12,000 tokens of short documents
-    assert not has_few_tokens(ones)
-    assert not has_few_tokens(sp.csr_array(np.ones((3000, 12))))
+    assert has_few_tokens(ones[:, :9])
+    assert not has_few_tokens(ones[:, :10])
+    assert has_short_documents(ones[:, :10])
+    assert not has_short_documents(ones[:, :9])  # too few
+    assert not has_short_documents(ones[:, :20])  # too long
+    assert not has_short_documents(sp.csr_array(np.ones((20000, 15))))  # too many
     assert has_few_judges(sp.csr_array(np.ones((399, 300))))
     assert has_few_judges(sp.csr_array(np.ones((3000, 26))))  # 78,000 tokens
     assert not has_few_judges(sp.csr_array(np.ones((400, 200))))

@@ -40,7 +40,7 @@ from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Array
 
-#: Splits of at least `FEW_TOKENS` of short documents.
+#: Splits of documents with at least `FEW_TOKENS`.
 FEWER_SPLITS = 3
 #: Of fewer documents nothing is held out.
 FEWEST_DOCS = 4 * judging.FEWEST_JUDGES

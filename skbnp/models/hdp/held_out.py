@@ -45,8 +45,9 @@ ENOUGH_TOKENS = 5_000
 FEWEST_DOCS = 100
 #: Tokens of which a fifth has standard errors of some hundredths of a nat...
 FEW_TOKENS = 10_000
-#: ...or tokens of documents that have fewer than `SHORT`, on average.
-SHORT, FEW_SHORT_TOKENS = 20, 25_000
+#: Documents are short that have fewer tokens, on average. Topics of at most so many
+#: tokens in all start from a sampler, whose time grows with them.
+SHORT, MOST_SAMPLED = 20, 300_000
 #: So few judge nothing.
 FEWEST_JUDGES = 5
 #: Held-out documents that judge reductions: those that choose them would flatter them.
@@ -306,9 +307,13 @@ def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
 
 def has_few_tokens(X: sp.csr_array) -> bool:
     """Whether documents are too few for one split to choose the number of topics."""
+    return bool(X.sum() < FEW_TOKENS)
+
+
+def has_short_documents(X: sp.csr_array) -> bool:
+    """Whether documents are short on average: enough for one split, not too many."""
     n_tokens = X.sum()
-    is_short = n_tokens < SHORT * X.shape[0]
-    return bool(n_tokens < (FEW_SHORT_TOKENS if is_short else FEW_TOKENS))
+    return bool(FEW_TOKENS <= n_tokens < min(SHORT * X.shape[0], MOST_SAMPLED))
 
 
 def has_few_judges(X: sp.csr_array) -> bool:

@@ -38,6 +38,8 @@ PART_SHARE = 0.125
 #: Documents of those kept that are learned again for each new one, as long as all are
 #: kept, see `benchmarks/results/stream_nights.md`.
 AGAIN = 24.0
+#: Tokens of the first call that choose a number of topics, about.
+MOST_CHOOSING = 25_000
 #: Documents of the first call that suffice to try other numbers of topics.
 ENOUGH_TRIED = 1000
 #: Births of a restart for each topic, and at least.
@@ -361,7 +363,7 @@ class StreamTrials:
         if not judging.has_few_tokens(some):
             n_tokens = np.asarray(some.sum(axis=1)).ravel()
             order = rng.permutation(some.shape[0])
-            n_some = int((np.cumsum(n_tokens[order]) < judging.FEW_SHORT_TOKENS).sum())
+            n_some = int((np.cumsum(n_tokens[order]) < MOST_CHOOSING).sum())
             some = some[np.sort(order[: max(n_some, records.ENOUGH_CHOOSING)])]
         return some, cross_fit.hold_out_each(some, rng, cross_fit.FEWER_SPLITS)
 
