@@ -494,11 +494,7 @@ def learn_groups(
 def learn_kinds(
     n_kinds: int, posterior: Posterior, documents: LabelledDocuments, executor: Executor
 ) -> Groups:
-    """Learn kinds of documents that have no labels.
-
-    Judges compare predictions with those without kinds, under the concentration of
-    documents without: that of kinds is several times as large.
-    """
+    """Learn kinds of documents that have no labels, and judge them, see `_judge`."""
     rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, 2, posterior.n_steps)
     judges, others = documents.deal(0, rng)
     judged = _find_kinds(n_kinds, posterior, documents.doc_topic[others], rng)
@@ -545,13 +541,17 @@ def _judge(
 ) -> Array:
     """Compare groups with the corpus by held-out tokens of documents, see `judged`.
 
-    Under the concentration of documents with groups, so that the weights alone differ:
-    topics have seen these documents, whose proportions are sharper than those of
-    others. (Latent kinds: under that of each.)
+    Each fifth is predicted from the others, under the concentration of documents with
+    groups, so that the weights alone differ: topics have seen these documents, whose
+    proportions are sharper than those of others. Latent kinds are judged from a fifth,
+    as they matter where few tokens are seen, and under the concentration of each: that
+    of kinds is several times as large.
     """
     judges = (codes >= 0).any(axis=1) | groups.are_latent
     X, codes = X[judges], codes[judges]
     numbers, held, observed = zip(*deal_tokens(X, N_FOLDS, rng), strict=True)
+    if groups.are_latent:
+        held, observed = observed, held
     rows = np.concatenate(numbers)
     if len(rows) == 0:
         return np.zeros(6)
@@ -563,15 +563,13 @@ def _judge(
         sp.vstack(held, format="csr"),
     )
     state = posterior.state.for_prediction
-    given = state.weights, state.doc_concentration
     if groups.are_latent:
-        seen = fold_in_posterior(posterior, held_out.observed, executor).doc_topic
-        own = groups.priors(*given, codes[rows], seen)
+        own = doc_priors(groups, posterior, None, held_out.observed, executor)
         flat = np.tile(state.doc_concentration * state.weights, (len(rows), 1))
     else:
         codes = np.where(codes >= 0, codes, NEW)[rows]
         none = sp.csr_array((len(rows), len(state.weights) - 1))
-        own = groups.priors(*given, codes, none)
+        own = groups.priors(state.weights, state.doc_concentration, codes, none)
         flat = own.sum(axis=1, keepdims=True) * state.weights
     new, old = (
         held_out.log_probability(held_out.predict(posterior, executor, priors=priors))
