@@ -229,6 +229,7 @@ def groups_of(model):
     gain, why = groups.gain, "no documents have judged"
     if math.isfinite(gain.error):
         why = f"held-out tokens gain {gain.mean:.4f} nats by them"
+        why += " where a fifth is seen" if groups.are_latent else ""
         why += f" (standard error {gain.error:.4f})"
     return {"groups of documents": f"{', '.join(numbers)}; {use}: {why}"}
 

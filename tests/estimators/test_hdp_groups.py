@@ -290,6 +290,32 @@ def test_kinds_are_those_of_planted_documents():
         hdp.transform(X, groups=names)
 
 
+def test_kinds_are_judged_where_a_fifth_of_a_document_is_seen(monkeypatch):
+    """By four fifths, these kinds are not judged clearly better than none."""
+    X, *_ = planted(concentration=20.0)
+    train, new = X[:300], X[300:]
+    hdp = HDP(random_state=0).fit(train, groups=4)
+    posterior, groups = hdp._posterior, hdp._posterior.groups
+    assert groups.are_kept
+    assert re.search(r"nats by them where a fifth is seen", summary(hdp))
+    n_docs, *_, n_tokens, _ = groups.judged
+    assert 0.95 < n_tokens / (4.0 * 25.0 * n_docs) <= 1.0
+    more, less = (document_completion_score(hdp, new, observed=o) for o in (0.8, 0.2))
+    posterior.groups = None
+    more -= document_completion_score(hdp, new, observed=0.8)
+    less -= document_completion_score(hdp, new, observed=0.2)
+    assert less > more > 0.0
+    deal = module.deal_tokens
+    monkeypatch.setattr(
+        module,
+        "deal_tokens",
+        lambda *given: ((rows, b, a) for rows, a, b in deal(*given)),
+    )
+    with Executor(None) as executor:
+        documents = module.LabelledDocuments.of(posterior, train, executor)
+        assert not module.learn_kinds(4, posterior, documents, executor).are_kept
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("n_kinds", [2, 10])
 def test_kinds_have_no_effect_where_there_are_none(n_kinds):
