@@ -77,6 +77,9 @@ WEEKLY = {
         *("--stream", "planted, shared words", "--rate", "20", "--seed", "0"),
     ],
     "benchmarks/topic_numbers.py few_signatures": ["--draw", "0", "1"],
+    "benchmarks/topic_numbers.py short_documents": [
+        *("--corpus", "mixtures 3", "--documents", "1000", "--sample", "0"),
+    ],
     "benchmarks/topic_numbers.py gibbs_topic_prior": [],
     "benchmarks/topic_numbers.py hdp_starts": [],
     "benchmarks/topic_numbers.py hdp_stream": [],
@@ -94,6 +97,12 @@ WEEKLY = {
     "benchmarks/papers/bryant2012_bars.py": ["--starts", "2", "--seeds", "0"],
     "benchmarks/papers/bryant2012_nips.py": [
         *("curves", "split", "--seconds", "0.2", "--updates", "8"),
+    ],
+    "benchmarks/papers/departures.py": [
+        "--what",
+        "BS12, concentrations",
+        "--seed",
+        "0",
     ],
     "benchmarks/papers/hu2015.py": [
         *("table", "curves", "threads", "growth", "tree", "planted"),

@@ -71,7 +71,8 @@ FINAL_PASSES, FINAL_PASSES_MEAN_FIELD, FINAL_EXACT_PASSES = 6, 8, 3
 #: abstracts end .10 nats lower otherwise. With all of the usual ones (128)
 #: topics that come late are learned slowly.
 FULL_SIZE = 80
-#: Sweeps of the sampler from which topics of short documents start.
+#: Sweeps of the sampler from which topics of short documents start, see
+#: `benchmarks/results/short_documents.md`.
 N_SWEEPS = 200
 
 
