@@ -211,8 +211,9 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
     init : {"docs", "random"} or fitted topic model, default="docs"
         Start each topic from a random document, from noise, or from the topics of a
         model of the same columns (in a `FrozenEstimator` where it would be cloned).
-        With "docs" documents of fewer than 20 tokens, on average, with 10,000 to
-        300,000 in all, start from 200 sweeps of the sampler of `GibbsHDP`.
+        With "docs" fits to documents of fewer than 20 tokens, on average, with 10,000
+        to 300,000 in all, start from the topics of 200 sweeps of `GibbsHDP`, however
+        many these are.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array, of topics with tokens alone.
     n_jobs : int or None, default=None
@@ -624,7 +625,7 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
         return not has_known and has_short_documents(corpus.X)
 
     def _sampled(self, corpus, seed_entropy) -> StartTopics:
-        """Return topics of documents after sweeps of the Gibbs sampler."""
+        """Return topics after sweeps of the Gibbs sampler, fractions rounded up."""
         seed = int(stream(seed_entropy, Purpose.START, 1).integers(2**31))
         sampler = GibbsHDP(
             doc_concentration=self.doc_concentration,
@@ -634,11 +635,13 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
             random_state=seed,
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # of a start
-            sampler.fit(corpus.X)
+            warnings.simplefilter("ignore")  # those of documents have been given
+            sampler.fit(corpus.X.ceil())
         given = given_topics(sampler, corpus.X.shape[1])
-        most = np.sort(np.argsort(-given.weights, kind="stable")[: self._n_started()])
-        return given._replace(distr=given.distr[most], weights=given.weights[most])
+        order = np.argsort(-given.weights, kind="stable")
+        most = np.sort(order[: self.max_components])
+        shares = given.weights[most] * (given.weights.sum() / given.weights[most].sum())
+        return given._replace(distr=given.distr[most], weights=shares)
 
     def _start_stream(self, model, counts, seed_entropy, n_docs):
         """Return the start from documents of a stream that are not held out."""

@@ -202,8 +202,20 @@ def test_other_starts_are_as_they_are_asked_for(settings):
     assert not HDP()._is_sampled(Corpus(10.0 * X))
 
 
-def test_a_sampled_start_has_no_more_topics_than_are_asked_for():
+def test_fractions_of_short_documents_are_sampled_as_tokens():
+    X, topics = short_mixtures()
+    X.data *= 0.9
+    hdp = HDP(random_state=0)
+    with pytest.warns(UserWarning, match="counts"):
+        hdp.fit(X)
+    assert match(hdp, topics) > 0.85
+    # Weights of a hundred words of each document are not short ones.
+    assert not hdp._is_sampled(Corpus(sp.csr_array(np.full((2000, 100), 0.1))))
+
+
+@pytest.mark.parametrize(("limit", "n_topics"), [(None, 12), (6, 6)])
+def test_a_sampled_start_has_as_many_topics_as_the_sampler(limit, n_topics):
     X, _ = short_mixtures()
-    hdp = HDP(5, max_components=6, random_state=0).fit(X)
-    assert len(hdp.lineage_[0].children) == 5
-    assert hdp.n_components_ <= 6
+    hdp = HDP(1, max_components=limit, random_state=0).fit(X)
+    assert (len(hdp.lineage_[0].children) == 6) == (limit == 6)
+    assert n_topics - 4 <= hdp.n_components_ <= (limit or n_topics + 4)

@@ -311,9 +311,12 @@ def has_few_tokens(X: sp.csr_array) -> bool:
 
 
 def has_short_documents(X: sp.csr_array) -> bool:
-    """Whether documents are short on average: enough for one split, not too many."""
-    n_tokens = X.sum()
-    return bool(FEW_TOKENS <= n_tokens < min(SHORT * X.shape[0], MOST_SAMPLED))
+    """Whether documents are short on average: enough for one split, not too many.
+
+    Fractions count as one token: a sampler takes them for whole ones.
+    """
+    is_short = np.ceil(X.data).sum() < min(SHORT * X.shape[0], MOST_SAMPLED)
+    return bool(is_short and not has_few_tokens(X))
 
 
 def has_few_judges(X: sp.csr_array) -> bool:
