@@ -124,9 +124,10 @@ class ComponentModel(
     def __init_subclass__(cls, **given: Any) -> None:
         """Give the constructor of declared parameters the name of the estimator."""
         super().__init_subclass__(**given)
-        declared: Any = cls.__bases__[0]
-        if is_dataclass(declared) and not issubclass(declared, BaseEstimator):
-            declared.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
+        declared = cls.__bases__[0]
+        if is_dataclass(declared) and not issubclass(cls.__bases__[0], BaseEstimator):
+            constructor: Any = vars(declared)["__init__"]
+            constructor.__qualname__ = f"{cls.__qualname__}.__init__"
         hide_fields(cls)
 
     #: What scikit-learn's drawing of an estimator links to, if it is there.
