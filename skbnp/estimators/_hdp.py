@@ -17,7 +17,6 @@ from skbnp.components.word_topics import SeenWords
 from skbnp.estimators import _base, _cautions
 from skbnp.estimators._base import LabelledDocumentsMixin, labels_of
 from skbnp.estimators._checkpoints import FitAccount
-from skbnp.estimators._gibbs_hdp import GibbsHDP
 from skbnp.estimators._known_topics import (
     StartTopics,
     TopicPriorLike,
@@ -626,6 +625,9 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
 
     def _sampled(self, corpus, seed_entropy) -> StartTopics:
         """Return topics after sweeps of the Gibbs sampler, fractions rounded up."""
+        # Another model, for short documents alone.
+        from skbnp.estimators._gibbs_hdp import GibbsHDP
+
         seed = int(stream(seed_entropy, Purpose.START, 1).integers(2**31))
         sampler = GibbsHDP(
             doc_concentration=self.doc_concentration,
