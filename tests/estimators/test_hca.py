@@ -191,7 +191,7 @@ def test_units_change_nothing(method, factor, few, small):
     X = few.data
     is_exact = np.log2(factor) % 1.0 == 0.0
     closeness = {} if is_exact else {"rtol": 1e-7}
-    one = HierarchicalComponentAnalysis(random_state=0)
+    one = clone(small)
     if method == "fit":
         one.fit(X * factor)
         other = small
