@@ -125,7 +125,7 @@ class ComponentModel(
         """Give the constructor of declared parameters the name of the estimator."""
         super().__init_subclass__(**given)
         declared = cls.__bases__[0]
-        if is_dataclass(declared) and not issubclass(cls.__bases__[0], BaseEstimator):
+        if not issubclass(declared, BaseEstimator) and is_dataclass(declared):
             constructor: Any = vars(declared)["__init__"]
             constructor.__qualname__ = f"{cls.__qualname__}.__init__"
         hide_fields(cls)

@@ -71,7 +71,7 @@ def test_bound_of_the_training_data_is_that_of_the_fit(small, few):
     assert small.elbo_ <= small.elbo(few.data) < small.elbo_ + 1e-3
 
 
-def test_too_few_passes_are_told(few):
+def test_too_few_passes_warn(few):
     hca = HierarchicalComponentAnalysis(max_iter=2, random_state=0)
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
         hca.fit(few.data)

@@ -194,7 +194,7 @@ def test_topics_of_short_documents_start_from_a_sampler(monkeypatch):
         {"topic_word_prior": {"first": [0, 1, 2]}},
     ],
 )
-def test_other_starts_are_as_they_are_asked_for(settings):
+def test_fits_with_other_settings_are_not_sampled(settings):
     X, _ = short_mixtures()
     hdp = HDP(random_state=0)
     assert hdp._is_sampled(Corpus(X))

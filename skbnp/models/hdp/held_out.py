@@ -315,8 +315,8 @@ def has_short_documents(X: sp.csr_array) -> bool:
 
     Fractions count as one token: a sampler takes them for whole ones.
     """
-    is_short = np.ceil(X.data).sum() < min(SHORT * X.shape[0], MOST_SAMPLED)
-    return bool(is_short and not has_few_tokens(X))
+    n_tokens, limit = X.sum(), min(SHORT * X.shape[0], MOST_SAMPLED)
+    return bool(FEW_TOKENS <= n_tokens < limit and np.ceil(X.data).sum() < limit)
 
 
 def has_few_judges(X: sp.csr_array) -> bool:
