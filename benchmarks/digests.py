@@ -133,11 +133,6 @@ def _mean_field(**settings):
     return _hdp(variational_family="mean_field", **settings)
 
 
-def _merged():
-    halves = [_hdp(n_components=15, max_iter=15).fit(BARS[i::2]) for i in range(2)]
-    return skbnp.merge_fits(halves), BARS
-
-
 def _warm():
     estimator = _hdp(max_iter=10, warm_start=True).fit(BARS[:200])
     return estimator.set_params(max_iter=15).fit(BARS[100:]), BARS
@@ -162,7 +157,6 @@ FITS = {
     "hdp-resumed": lambda: _resumed(_hdp(max_iter=12)),
     "hdp-broken-off": lambda: _broken_off(_hdp(max_iter=12)),
     "hdp-warm": _warm,
-    "hdp-merged": _merged,
     "hdp-dask": lambda: _on_workers("HDP", n_components=20, max_iter=15, min_gain=0),
     "mean-field": lambda: _fit(_mean_field(max_iter=20)),
     "mean-field-printed": lambda: _fit(

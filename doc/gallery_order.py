@@ -13,7 +13,6 @@ READ_FIRST = [
     "plot_topic_traces.py",
     "plot_stream.py",
     "plot_nightly_stream.py",
-    "plot_merge_fits.py",
     "plot_lineage.py",
     "plot_grid_search.py",
     "plot_saving.py",

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         NestedCRP,
         NestedHDP,
         StickBreakingHDP,
-        merge_fits,
         reduce_topics,
     )
     from skbnp.saving import load, save
@@ -34,7 +33,6 @@ __all__ = [
     "StickBreakingHDP",
     "__version__",
     "load",
-    "merge_fits",
     "reduce_topics",
     "save",
     "show_versions",

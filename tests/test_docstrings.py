@@ -25,7 +25,7 @@ MODULES = [
 SLOW = (
     "skbnp.estimators._gibbs_nested_crp",
     "skbnp.estimators._hca",
-    "skbnp.estimators._merge_fits",
+    "skbnp.estimators._merges",
     "skbnp.estimators._nested_crp",
     "skbnp.estimators._nested_hdp",
     "skbnp.estimators._stick_breaking_hdp",

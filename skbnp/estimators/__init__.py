@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skbnp.estimators._hca import HierarchicalComponentAnalysis
     from skbnp.estimators._hdp import HDP, SplitMerge
     from skbnp.estimators._known_topics import KnownTopics
-    from skbnp.estimators._merge_fits import merge_fits, reduce_topics
+    from skbnp.estimators._merges import reduce_topics
     from skbnp.estimators._nested_crp import NestedCRP, TreeMoves
     from skbnp.estimators._nested_hdp import NestedHDP
     from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
@@ -35,7 +35,6 @@ __all__ = [
     "SplitMerge",
     "StickBreakingHDP",
     "TreeMoves",
-    "merge_fits",
     "reduce_topics",
 ]
 
@@ -53,8 +52,7 @@ _MODULES = {
     "SplitMerge": "_hdp",
     "StickBreakingHDP": "_stick_breaking_hdp",
     "TreeMoves": "_nested_crp",
-    "merge_fits": "_merge_fits",
-    "reduce_topics": "_merge_fits",
+    "reduce_topics": "_merges",
 }
 
 register_when_needed("skbnp.estimators._forms")

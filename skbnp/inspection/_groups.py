@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from skbnp.components.topic_groups import Grouping, TopicCounts, cut, group_topics
-from skbnp.estimators._merge_fits import merges_of, merges_to
+from skbnp.estimators._merges import merges_of, merges_to
 from skbnp.inference.executor import Executor
 from skbnp.inspection import _terms
 from skbnp.inspection._displays import COLOURS, FONT, GREY, MARGIN, MAX_WIDTH, Display

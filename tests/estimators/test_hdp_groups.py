@@ -336,7 +336,7 @@ def test_kinds_are_two_or_more_and_of_fit_alone():
         HDP(variational_family="mean_field").fit(X, groups=3)
 
 
-# Scores, and fits that are merged -----------------------------------------------------
+# Scores -------------------------------------------------------------------------------
 
 
 def test_scores_and_perplexities_take_labels():
@@ -349,41 +349,3 @@ def test_scores_and_perplexities_take_labels():
     sticks = skbnp.StickBreakingHDP(max_iter=2).fit(X)
     with pytest.raises(ValueError, match="StickBreakingHDP has none"):
         document_completion_score(sticks, X, groups=names)
-
-
-def test_merged_fits_have_the_groups_of_both():
-    X, names, *_ = planted()
-    half = np.arange(N_DOCS) < N_DOCS // 2
-    years = np.where(half, 2001, 2002)
-    frame = pd.DataFrame({"tree": names, "year": years})
-    some = half & (names != "date")
-    fits = [
-        HDP(random_state=0).fit(X[some], groups=frame[some]),
-        HDP(random_state=1).fit(X[~half], groups=frame[["year", "tree"]][~half]),
-    ]
-    merged = skbnp.merge_fits(fits)
-    groups = merged._posterior.groups
-    assert_array_equal(merged.groups_["tree"], ["ash", "birch", "cedar", "date"])
-    assert_array_equal(merged.groups_["year"], [2001, 2002])
-    rows = some | ~half
-    assert_array_equal(groups.n_docs[:4], np.unique(names[rows], return_counts=True)[1])
-    assert_array_equal(groups.n_docs[4:], [some.sum(), (~half).sum()])
-    sums = [fit._posterior.groups.tables.sum() for fit in fits]
-    assert_allclose(groups.tables.sum(), sum(sums))
-    whole = HDP(random_state=0).fit(X[rows], groups=frame[rows])
-    best = np.argmax(whole.topic_word_distr_ @ merged.topic_word_distr_.T, axis=1)
-    assert_allclose(
-        merged.group_weights_["tree"][:, best], whole.group_weights_["tree"], atol=0.1
-    )
-    assert merged.score(X, groups=frame) > merged.score(X)
-    merged.partial_fit(X, groups=frame)
-
-
-def test_merged_fits_of_other_groups_have_none():
-    X, *_ = planted()
-    with pytest.warns(UserWarning, match="left out.*HDP.init=merged"):
-        merged = skbnp.merge_fits([fitted(), without()])
-    assert not hasattr(merged, "groups_")
-    other = HDP(random_state=0).fit(X, groups=np.arange(N_DOCS) % 3)
-    with pytest.warns(UserWarning, match="labels of the same factors"):
-        skbnp.merge_fits([fitted(), other])

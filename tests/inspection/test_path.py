@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
-from skbnp import HDP, GibbsHDP, StickBreakingHDP, merge_fits, reduce_topics
+from skbnp import HDP, GibbsHDP, StickBreakingHDP, reduce_topics
 from skbnp.datasets import make_bars
 from skbnp.inspection import TopicPathDisplay, topic_path
 from skbnp.metrics import topic_coherence
@@ -92,8 +92,6 @@ def test_documents_of_the_fit_are_recognised(X):
     assert topic_path(hdp, X[:30]).share_of_fit == 1.0
     assert topic_path(hdp, X[270:330]).share_of_fit == 0.5
     assert topic_path(hdp, X[300:]).share_of_fit == 0.0
-    merged = merge_fits([hdp, hdp])  # which knows no documents
-    assert topic_path(merged, X[:30]).share_of_fit == 0.0
 
 
 def test_the_table_has_a_row_for_each_number(path):

@@ -279,7 +279,7 @@ class Reservoir:
 
     @classmethod
     def empty(
-        cls, n_words: int, n_seen: int, *, has_trials: bool = True
+        cls, n_words: int, n_seen: int
     ) -> "Reservoir":
         """Return a reservoir without documents, for a stream of `n_seen` so far."""
         keys, nothing = np.zeros(0, np.uint64), sp.csr_array((0, n_words))
