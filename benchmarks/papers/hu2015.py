@@ -5,7 +5,7 @@
         [--rows N] [--suffix NAME]
 
 Table 3 of the paper leaves constants out (its numbers are no log densities, see
-`skbnp.metrics.plug_in_gain`); here all is a gain over the uniform density.
+`plug_in_gain` of `dependent_trees.py`); here all is a gain over the uniform density.
 """
 
 import argparse

@@ -520,10 +520,6 @@ class EpochTreeMixin(TransformerMixin, ABC):
         -------
         gain : ndarray of shape (n_samples,)
             Nats, with directions and sticks integrated out; zero for a row of zeros.
-
-        See Also
-        --------
-        skbnp.metrics.plug_in_gain : The same at the mean directions, as in the paper.
         """
         rows, _ = self._rows(X, "score_samples")
         gains, known = np.zeros(rows.shape[0]), self._known_epochs()

@@ -35,12 +35,10 @@ from skbnp.inspection._shares import TopicShares, TopicSharesDisplay, topic_shar
 from skbnp.inspection._summary import summary
 from skbnp.inspection._terms import (
     TopicTermsDisplay,
-    document_intrusion,
     set_topic_names,
     top_documents,
     top_terms,
     topics_to_frame,
-    word_intrusion,
 )
 from skbnp.inspection._tokens import TokenTopics, TopicText, token_topics
 from skbnp.inspection._trees import TopicTreeDisplay
@@ -66,7 +64,6 @@ __all__ = [
     "TopicTreeDisplay",
     "align_components",
     "consensus_components",
-    "document_intrusion",
     "emerging_topics",
     "match_components",
     "report",
@@ -83,5 +80,4 @@ __all__ = [
     "topic_shares",
     "topics_over_time",
     "topics_to_frame",
-    "word_intrusion",
 ]

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal, NamedTuple, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, rel_entr
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 
 from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, MAX_WIDTH, Display
 from skbnp.utils import fitted as read
@@ -79,7 +78,6 @@ def top_terms(
     --------
     top_documents : The documents in which each topic is largest.
     summary : A printable account of a fit.
-    word_intrusion : Terms among which people are to find the one that does not belong.
 
     Notes
     -----
@@ -357,189 +355,6 @@ def leading(values, n):
 def signed(values, columns, names):
     """Names of columns, with a minus sign for negative values."""
     return [f"-{names[j]}" if values[j] < 0.0 else str(names[j]) for j in columns]
-
-
-#: Share of the vocabulary in which an intruder may not be for its topic.
-LEADING_HALF = 0.5
-
-
-class IntrusionSet(NamedTuple):
-    """Terms or documents of a topic, one of which does not belong to it."""
-
-    topic: int  # its number
-    shown: list[Any]  # terms, or rows of documents, in random order
-    intruder: int  # place of what does not belong
-
-
-@valid.validated()
-def word_intrusion(
-    estimator: BaseEstimator | ArrayLike,
-    feature_names: ArrayLike | None = None,
-    *,
-    n_terms: int = 5,
-    random_state: Any = None,
-) -> list[IntrusionSet]:
-    """Make sets of terms among which people are to find the one that does not belong.
-
-    Parameters
-    ----------
-    estimator : fitted topic model, Pipeline that ends in one, or array-like
-        A model, or anybody's topics as an array of shape (n_components, n_features).
-    feature_names : array-like of str of shape (n_features,), default=None
-        As in :func:`top_terms`.
-    n_terms : int, default=5
-        Terms of the topic in each set.
-    random_state : int, RandomState instance or None, default=None
-        Chooses intruders, and the order of terms and of sets.
-
-    Returns
-    -------
-    sets : list of named tuples (topic, shown, intruder)
-        One for each topic in use, in random order: the number of the topic, its
-        `n_terms` most probable terms and one more, shuffled, and the place of that one.
-        Topics of fewer terms, and those that no other topic has an intruder for, have
-        no set.
-
-    Raises
-    ------
-    NotFittedError
-        If the model is not fitted.
-    TypeError
-        If components have signs.
-    ValueError
-        If `feature_names` does not name every column, or fewer than two topics are in
-        use.
-
-    See Also
-    --------
-    document_intrusion : The same with documents.
-    skbnp.metrics.topic_coherence : What needs no people.
-
-    Notes
-    -----
-    The intruder is improbable in the topic, and one of the `n_terms` most probable
-    terms of another [1]_: that it is rare does not give it away. Improbable is a term
-    that the topic does not have in the first half of its vocabulary. The share of
-    people who find the intruder is the model precision of the topic.
-
-    References
-    ----------
-    .. [1] Jonathan Chang, Jordan Boyd-Graber, Sean Gerrish, Chong Wang and David M.
-       Blei, "Reading Tea Leaves: How Humans Interpret Topic Models", NIPS 2009.
-
-    Examples
-    --------
-    >>> from skbnp.inspection import word_intrusion
-    >>> phi = [[5, 4, 3, 0, 0, 0], [0, 0, 0, 3, 4, 5]]
-    >>> first, _ = word_intrusion(phi, list("abcxyz"), n_terms=3, random_state=0)
-    >>> first.shown, first.shown[first.intruder]
-    (['b', 'x', 'y', 'z'], 'b')
-    """
-    distr = read.distributions(estimator)
-    names = read.column_names(estimator, distr.shape[1], feature_names)
-
-    def candidates(k):
-        """Most probable terms of a topic, and the second half of its vocabulary."""
-        order = np.argsort(-distr[k], kind="stable")
-        own = largest(distr[k], n_terms)
-        return own[distr[k, own] > 0.0], order[int(LEADING_HALF * len(order)) :]
-
-    sets = _intrusion_sets(estimator, candidates, n_terms, random_state)
-    return [one._replace(shown=names[one.shown].tolist()) for one in sets]
-
-
-def _intrusion_sets(estimator, candidates, n, random_state) -> list[IntrusionSet]:
-    """Make sets of `n` columns or rows of each topic in use, and one of another.
-
-    `candidates` are, for a row of `components_`, what is the topic's, and what may not
-    be.
-    """
-    rng, used = check_random_state(random_state), np.flatnonzero(read.in_use(estimator))
-    if len(used) < 2:
-        noun = type(read.fitted_model(estimator)).__name__
-        raise ValueError(
-            f"estimator must have two topics in use or more, {noun} has {len(used)}: "
-            "an intruder is of another topic."
-        )
-    numbers = read.topic_numbers(estimator, used.max() + 1)
-    own, foreign = zip(*map(candidates, used), strict=True)
-    sets = []
-    for i in rng.permutation(len(used)).tolist():
-        others = np.concatenate([*own[:i], *own[i + 1 :]])
-        intruders = np.intersect1d(np.setdiff1d(foreign[i], own[i]), others)
-        if len(own[i]) < n or len(intruders) == 0:
-            continue
-        intruder = intruders[rng.randint(len(intruders))]
-        shown = rng.permutation(np.append(own[i], intruder))
-        place = int(np.flatnonzero(shown == intruder)[0])
-        sets.append(IntrusionSet(int(numbers[used[i]]), shown.tolist(), place))
-    return sets
-
-
-@valid.validated()
-def document_intrusion(
-    estimator: BaseEstimator, X: Any, *, n_documents: int = 3, random_state: Any = None
-) -> list[IntrusionSet]:
-    """Make sets of documents among which people are to find the one of another topic.
-
-    Parameters
-    ----------
-    estimator : fitted topic model or Pipeline that ends in one
-        Anything whose `transform` returns the share of each topic in each document.
-    X : array-like or sparse of shape (n_samples, n_features), or iterable of str
-        What `estimator.transform` takes: raw documents for a text Pipeline.
-    n_documents : int, default=3
-        Documents of the topic in each set.
-    random_state : int, RandomState instance or None, default=None
-        Chooses intruders, and the order of documents and of sets.
-
-    Returns
-    -------
-    sets : list of named tuples (topic, shown, intruder)
-        One for each topic in use, in random order: the number of the topic, rows of
-        `X`, shuffled, and the place of the one that does not belong. Topics of fewer
-        documents, and those that all documents have tokens of, have no set.
-
-    Raises
-    ------
-    NotFittedError
-        If the model is not fitted.
-    TypeError
-        If `transform` returns coordinates, not shares.
-    ValueError
-        If fewer than two topics are in use.
-
-    See Also
-    --------
-    word_intrusion : The same with words.
-    top_documents : Documents of each topic.
-
-    Notes
-    -----
-    As :func:`word_intrusion`, with the documents in which a topic has the largest
-    share. The intruder is such a document of another topic, and has no tokens of this
-    one, as :func:`top_documents` counts them.
-
-    Examples
-    --------
-    >>> from skbnp import HDP
-    >>> from skbnp.inspection import document_intrusion
-    >>> X = [[0, 9], [5, 0], [1, 7], [9, 0], [0, 4]] * 9
-    >>> hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
-    >>> first, _ = document_intrusion(hdp, X[:5], n_documents=2, random_state=0)
-    >>> first.shown, first.intruder
-    ([4, 3, 1], 0)
-    """
-    X = read.documents_of(X)
-    documents = top_documents(estimator, X, read.n_rows_of(X))
-    rows = np.arange(documents.shape[1])
-
-    def candidates(k):
-        """Best documents of a topic, and those without tokens of it."""
-        own = documents[k, documents[k] >= 0]
-        return own[:n_documents], np.setdiff1d(rows, own)
-
-    return _intrusion_sets(estimator, candidates, n_documents, random_state)
 
 
 #: Share of documents from which a topic is one of all of them.

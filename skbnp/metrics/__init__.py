@@ -7,10 +7,9 @@ from skbnp.metrics._held_out import (
     fold_in_score,
     held_out_log_likelihood,
     perplexity,
-    plug_in_gain,
     split_tokens,
 )
-from skbnp.metrics._topics import topic_coherence, topic_diversity, topic_exclusivity
+from skbnp.metrics._topics import topic_coherence, topic_diversity
 from skbnp.utils.lazy import importer
 
 if TYPE_CHECKING:
@@ -22,11 +21,9 @@ __all__ = [
     "fold_in_score",
     "held_out_log_likelihood",
     "perplexity",
-    "plug_in_gain",
     "split_tokens",
     "topic_coherence",
     "topic_diversity",
-    "topic_exclusivity",
 ]
 
 __getattr__ = importer(__name__, {"evidence_bound": "_evidence"})

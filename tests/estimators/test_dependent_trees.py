@@ -9,8 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
 
 from checks.long import daily
 from checks.states import assert_same, snapshot
@@ -18,7 +16,6 @@ from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import EpochMoves
 from skbnp.inference.executor import Executor
-from skbnp.metrics import plug_in_gain
 from skbnp.models.dependent_trees import structure
 
 #: Planted: root, 3, 6; the last node begins in epoch 2, another ends after epoch 1.
@@ -216,23 +213,6 @@ def test_rows_are_explained_by_the_tree_of_their_epoch(fitted, drawn):
     # Rows of the topic that has ended are above it.
     ended = fitted.transform(X[drawn.target == 6], epochs=epochs[drawn.target == 6])
     assert np.isin(ended.argmax(axis=1), fitted.tree_.parent).mean() > 0.9
-
-
-def test_plug_in_gain_is_that_of_the_paper(fitted, drawn):
-    X = drawn.data[drawn.epochs == 3]
-    state, priors = fitted._posterior.state, fitted._posterior.model.priors
-    from skbnp.distributions import log_normaliser
-
-    beta = state.concentration
-    weights = state.sticks(priors).mean_weights(state.tree)
-    constant = float(log_normaliser(beta, 40) - log_normaliser(0.0, 40))
-    inner = np.exp(constant + beta * X @ fitted.components_.T) @ weights
-    wanted = np.log(inner + 1.0 - weights.sum()).mean()
-    assert_allclose(plug_in_gain(fitted, X), wanted, rtol=1e-6)
-    pipeline = make_pipeline(Normalizer(), fitted)
-    assert_allclose(plug_in_gain(pipeline, X), wanted, rtol=1e-6)
-    with pytest.raises(TypeError, match="DependentTrees"):
-        plug_in_gain(Normalizer().fit(X), X)
 
 
 def test_bound_of_the_training_data_is_that_of_the_fit(fitted, drawn):

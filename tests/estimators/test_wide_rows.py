@@ -12,7 +12,6 @@ from skbnp import DependentTrees, GibbsDependentTrees
 from skbnp.components.word_topics import SeenWords
 from skbnp.dask import DependentTrees as DaskTrees
 from skbnp.datasets import make_dependent_trees
-from skbnp.metrics import plug_in_gain
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning",
@@ -66,7 +65,6 @@ def evaluations(fit, epoch):
         "transform": fit.transform(rows, epochs=epoch),
         "apply": fit.apply(rows, epochs=epoch),
         "score": fit.score_samples(rows, epochs=epoch),
-        "plug-in": plug_in_gain(fit, rows, epochs=epoch),
     }
 
 

@@ -48,8 +48,8 @@ OVER_TIME = {
     "topic_shares",
     "topics_over_time",
 }
-WITH_ROWS = {"document_intrusion", "to_pyldavis", "token_topics", "top_documents"}
-OF_SHARES = {"document_intrusion", "top_documents"}
+WITH_ROWS = {"to_pyldavis", "token_topics", "top_documents"}
+OF_SHARES = {"top_documents"}
 OF_FLAT_MODELS = {"TopicGroupsDisplay", "topic_groups"}
 #: What they return, what fits models itself, and what has tests of its own.
 OTHERS = {
@@ -140,8 +140,6 @@ def lacks(function, model):
         return "has directions: use topics_to_frame"
     if function == "token_topics" and not takes_counts_only(model):
         return "has directions: `apply` gives the node"
-    if function == "word_intrusion" and model.components_.min() < 0.0:
-        return "have signs: they hold no probabilities"
     return None
 
 

@@ -11,9 +11,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skbnp import HDP
+from checks.long import daily
+from skbnp import HDP, DependentTrees
+from skbnp.datasets import make_hdp
 from skbnp.inspection import top_documents, top_terms
 
+DRAWN = make_hdp(150, n_features=120, n_components=4, random_state=0)
 TEXTS = ["sun sun sun rain", "sun sun rain"] * 6 + [
     "oil coal coal",
     "coal oil coal",
@@ -169,3 +172,40 @@ def test_relevant_terms_are_those_that_a_topic_has_tokens_of():
     own = sorted(map(sorted, top_terms(model, n=4, relevance=0.6)))
     assert own == [["coal", "gas", "oil"], ["rain", "sun"], ["wheat"]]
     assert all(len(terms) == 4 for terms in top_terms(model, n=4))
+
+
+# -- relevance -------------------------------------------------------------------------
+
+
+def relevance_by_hand(phi, weights, r):
+    total = weights @ phi
+    return r * np.log(phi) + (1.0 - r) * np.log(phi / total)
+
+
+@pytest.mark.parametrize("relevance", daily(2, [0.6, 0.0, 0.3, 1.0]))
+def test_terms_are_ranked_by_relevance(relevance):
+    hdp = HDP(random_state=0).fit(DRAWN.data)
+    tokens = (hdp.components_ - hdp.topic_word_prior_).sum(axis=1)
+    tokens /= tokens.sum()
+    expected = relevance_by_hand(hdp.topic_word_distr_, tokens, relevance)
+    result = top_terms(hdp, n=6, relevance=relevance)
+    for terms, row in zip(result, expected, strict=True):
+        columns = [int(term.removeprefix("column ")) for term in terms]
+        assert_array_equal(columns, np.argsort(-row, kind="stable")[:6])
+
+
+def test_rows_of_an_array_are_weighed_by_their_sums():
+    counts = np.array([[50.0, 30.0, 20.0], [1.0, 2.0, 3.0]])
+    phi, weights = counts / counts.sum(axis=1, keepdims=True), counts.sum(axis=1) / 106
+    order = np.argsort(-relevance_by_hand(phi, weights, 0.2), axis=1)
+    expected = [[f"column {j}" for j in row] for row in order]
+    assert top_terms(counts, relevance=0.2) == expected
+
+
+def test_directions_have_no_relevance():
+    trees = DependentTrees(random_state=0, max_iter=3).fit(DRAWN.data)
+    with pytest.raises(TypeError, match=r"must be 1 for directions, got 0\.6"):
+        top_terms(trees, relevance=0.6)
+    for wrong in (-0.1, 1.1, "all"):
+        with pytest.raises(ValueError, match="'relevance' parameter of top_terms"):
+            top_terms(np.eye(2), relevance=wrong)

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 
 from skbnp import HDP, StickBreakingHDP
 from skbnp.datasets import make_hdp
-from skbnp.metrics import topic_coherence, topic_diversity, topic_exclusivity
+from skbnp.metrics import topic_coherence, topic_diversity
 from skbnp.models.hdp_sticks import BoundMerges
 
 #: The nine titles of Deerwester et al. (1990), as in gensim.test.utils.common_texts.
@@ -139,45 +139,10 @@ def test_terms_as_objects_and_by_name():
     assert_allclose(topic_coherence(TERMS, ragged), wanted)
     assert_allclose(topic_coherence(dict(enumerate(TERMS)), TOKENS), wanted)
     for texts in ("sun rain", ["sun rain", "sun coal"], np.array(["sun", "coal"])):
-        for measure in (topic_diversity, topic_exclusivity):
-            with pytest.raises(ValueError, match=r"lists of terms, .* got texts"):
-                measure(texts)
+        with pytest.raises(ValueError, match=r"lists of terms, .* got texts"):
+            topic_diversity(texts)
         with pytest.raises(ValueError, match=r"lists of terms, .* got texts"):
             topic_coherence(texts, TOKENS)
-
-
-def frex(phi, n_terms, weight):
-    """Mean FREX, one rank at a time; no ties."""
-    shares, n_features, result = phi / phi.sum(axis=0), phi.shape[1], []
-    for row, own in zip(phi, shares, strict=True):
-        values = [
-            1.0
-            / (
-                weight / ((own <= own[w]).sum() / n_features)
-                + (1.0 - weight) / ((row <= row[w]).sum() / n_features)
-            )
-            for w in np.argsort(-row)[:n_terms]
-        ]
-        result.append(np.mean(values))
-    return np.array(result)
-
-
-@pytest.fixture
-def phi():
-    return np.random.default_rng(0).dirichlet(np.full(30, 0.3), 4)
-
-
-@pytest.mark.parametrize("weight", [0.0, 0.3, 0.7, 1.0])
-def test_exclusivity_is_the_mean_frex(phi, weight):
-    result = topic_exclusivity(phi, n_terms=6, weight=weight)
-    assert_allclose(result, frex(phi, 6, weight))
-    counts = 100 * phi * np.arange(1, 5)[:, None]
-    assert_allclose(topic_exclusivity(counts, n_terms=6, weight=weight), result)
-
-
-def test_exclusivity_needs_probabilities():
-    with pytest.raises(TypeError, match="got lists of terms"):
-        topic_exclusivity([["sun", "rain"]])
 
 
 def test_diversity_counts_different_terms():
@@ -197,5 +162,4 @@ def test_diversity_is_that_of_topics_in_use(monkeypatch):
     expected = topic_diversity(hdp.topic_word_distr_[heaviest], n_terms=5)
     assert topic_diversity(hdp, n_terms=5) == expected
     assert topic_diversity(hdp.topic_word_distr_, n_terms=5) < 0.9 * expected
-    exclusivity = topic_exclusivity(hdp)
-    assert np.isfinite(exclusivity).sum() == hdp.n_active_components_ < 30
+    assert hdp.n_active_components_ < 30

@@ -17,7 +17,7 @@ precision and made to add up to one before anything is summed over them, so that
 memo returns has the bits of the step that made it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -289,42 +289,12 @@ def log_gain(
     dimension, beta = state.dimension, state.concentration
     eta = state.concentrations
     own = log_normaliser(eta, dimension)
-
-    def log_node(products: Array) -> Array:
-        """Log predictive density of rows at nodes less the uniform one."""
-        squares = beta**2 + eta**2 + 2.0 * beta * eta * products
-        joint = np.sqrt(np.maximum(squares, 0.0))
-        return own - log_normaliser(joint, dimension)
-
-    return _mixed(state, priors, X, log_node, run)
-
-
-def plug_in_gain(
-    state: EpochState, priors: TreePriors, X: sp.csr_array, *, run: Run = map
-) -> Array:
-    """Log density of new rows at mean directions, less that of the uniform density.
-
-    Of node e, C_V(beta) exp(beta mu_e'x), as in Hu et al. (2015).
-    """
-    return _mixed(
-        state, priors, X, lambda products: state.concentration * products, run
-    )
-
-
-def _mixed(
-    state: EpochState,
-    priors: TreePriors,
-    X: sp.csr_array,
-    log_node: Callable[[Array], Array],
-    run: Run,
-) -> Array:
-    """Log of mixed densities of nodes, functions of products with means, (n_rows,)."""
     lengths = np.linalg.norm(state.means, axis=1)
     directions = state.means / np.maximum(lengths, 1e-300)[:, None]
     directions = np.ascontiguousarray(padded(directions, state.n_columns).T)
     if X.shape[1] != len(directions):
         X = _folded(X, len(directions))
-    both = log_normaliser(np.array([state.concentration, 0.0]), state.dimension)
+    both = log_normaliser(np.array([beta, 0.0]), dimension)
     weights = state.sticks(priors).mean_weights(state.tree)
     with np.errstate(divide="ignore"):
         logs = np.log(weights) + (both[0] - both[1])
@@ -334,10 +304,11 @@ def _mixed(
     def task(begin: int) -> Array:
         rows = X[begin : begin + size]
         products = np.asarray(rows @ directions, dtype=np.float64)
+        squares = beta**2 + eta**2 + 2.0 * beta * eta * products
+        joint = np.sqrt(np.maximum(squares, 0.0))
+        nodes = logs + (own - log_normaliser(joint, dimension))
         new = np.full((rows.shape[0], 1), rest)
-        return np.asarray(
-            logsumexp(np.hstack([logs + log_node(products), new]), axis=1)
-        )
+        return np.asarray(logsumexp(np.hstack([nodes, new]), axis=1))
 
     parts = list(run(task, range(0, X.shape[0], size)))
     return np.concatenate([np.empty(0), *parts])

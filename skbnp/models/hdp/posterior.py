@@ -237,8 +237,6 @@ CUSUM_SLACK, CUSUM_LIMIT = 0.5, 4.0
 OUTLIER = 2.0
 #: Growth of the stream before a restart for this reason.
 GROWTH_BEFORE_EARLY_RESTART = 1.05
-#: More documents than any stream has.
-NEVER = 1e100
 #: Largest key.
 LAST_KEY = 2**64 - 1
 
@@ -278,12 +276,10 @@ class Reservoir:
     cusum: Amount = 0.0  # cumulative sum of standard errors by which calls were worse
 
     @classmethod
-    def empty(
-        cls, n_words: int, n_seen: int
-    ) -> "Reservoir":
+    def empty(cls, n_words: int, n_seen: int) -> "Reservoir":
         """Return a reservoir without documents, for a stream of `n_seen` so far."""
         keys, nothing = np.zeros(0, np.uint64), sp.csr_array((0, n_words))
-        n_next = max(FIRST_RESTART, GROWTH * n_seen) if has_trials else NEVER
+        n_next = max(FIRST_RESTART, GROWTH * n_seen)
         calls = np.zeros(0, np.int32)
         return cls(keys, nothing, calls, n_before=n_seen, n_next=n_next)
 
