@@ -169,36 +169,17 @@ def draw(
     return along[:, None] * mean + rest[:, None] * across
 
 
-def draw_natural(
-    natural: Array,
-    rng: np.random.Generator,
-    dimension: int | None = None,
-    n_known: int | None = None,
-) -> Array:
-    """Draw a unit vector given the mean direction times the concentration, (width,).
-
-    `dimension` and `n_known` as in `draw_in_place`.
-    """
+def draw_natural(natural: Array, rng: np.random.Generator) -> Array:
+    """Draw a unit vector given the mean direction times the concentration, (width,)."""
     drawn, row = natural[None].copy(), np.zeros(1, dtype=np.intp)
-    known = None if n_known is None else row + n_known
-    draw_in_place(drawn, row, np.linalg.norm(drawn, axis=1), rng, dimension, known)
+    draw_in_place(drawn, row, np.linalg.norm(drawn, axis=1), rng)
     return drawn[0]
 
 
 def draw_in_place(
-    table: Array,
-    rows: Ints,
-    lengths: Array,
-    rng: np.random.Generator,
-    dimension: int | None = None,
-    n_known: Ints | None = None,
+    table: Array, rows: Ints, lengths: Array, rng: np.random.Generator
 ) -> None:
     """Draw unit vectors given natural parameters, in place, rows of a table.
-
-    Of many dimensions in which no parameter has a part a draw needs one: as draws have
-    no preference there, axes can be chosen so that the first draw has a part along the
-    first of them alone, the second along two, and so on, by which all their products
-    have their joint distribution (Bartlett, 1933, of normal vectors).
 
     Parameters
     ----------
@@ -207,26 +188,15 @@ def draw_in_place(
     lengths : ndarray
         Those of the parameters, for each of `rows`.
     rng : Generator
-    dimension : int, default=None
-        V; None is the width of the table.
-    n_known : ndarray of int, default=None
-        Columns, for each of `rows`, along which parameters or draws before have a part:
-        a draw has a part along these and one more. None: all.
     """
     width = table.shape[1]
-    cosines = _draw_cosine_of_each(dimension or width, lengths, rng)
+    cosines = _draw_cosine_of_each(width, lengths, rng)
     size = max(NORMALS // width, 1)
     for begin in range(0, len(rows), size):
         some = slice(begin, begin + size)
         normals = _work(len(rows[some]) * width)
         rng.standard_normal(out=normals)
-        normals = normals.reshape(-1, width)
-        if n_known is not None and dimension is not None:
-            for normal, known in zip(normals, n_known[some].tolist(), strict=True):
-                if known < width:
-                    normal[known:] = 0.0
-                    normal[known] = np.sqrt(rng.chisquare(dimension - known))
-        place_draws(rows[some], cosines[some], normals, table)
+        place_draws(rows[some], cosines[some], normals.reshape(-1, width), table)
 
 
 def _work(size: int) -> Array:

@@ -36,21 +36,20 @@ class _EpochCorpus:
     """Non-zero rows, epoch by epoch; the first epoch has some, if any has."""
 
     epochs: list[slices.EpochRows]
-    seen: SeenWords  # columns of the rows here
+    n_features: int
 
     def __len__(self) -> int:
         return sum(len(epoch.rows) for epoch in self.epochs)
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self), self.seen.n_vocabulary
+        return len(self), self.n_features
 
     @property
     def digest(self) -> str:
         """Digest of rows and labels."""
         epochs = [f"{one.label!r} {rows_digest(one.rows.X)}" for one in self.epochs]
-        seen = str(self.seen.n_vocabulary), rows_digest(self.seen.words)
-        return digest_of([*epochs, *seen])
+        return digest_of([*epochs, str(self.n_features)])
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -234,7 +233,6 @@ class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
     _kept: list[TreeSample]
     _chains: tuple[slices.TreeChainState, ...] | None
     _last: tuple[slices.TreeChainState, ...]  # of the chains
-    _seen: SeenWords  # columns that rows had so far
 
     _parameter_constraints: dict = _base.constraints_of(
         _Parameters, n_components=[_base.NUMBER, None]
@@ -250,17 +248,12 @@ class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
         """Check rows and labels; return rows on the unit sphere by epoch."""
         given = X, epochs, sample_weight
         rows, groups = self._read_epochs(*given, reset=reset, method=method)
-        seen = self._seen_with(np.unique(rows.indices), reset=reset)
-        if reset and 2 * len(seen) >= rows.shape[1]:
-            # Drawing in the space of few other columns saves nothing.
-            seen = SeenWords.all(rows.shape[1])
-        rows = seen.compact(rows)
         parts = [
             slices.EpochRows(label, Rows.of(rows[numbers])) for label, numbers in groups
         ]
         while len(parts) > 1 and len(parts[0].rows) == 0:
             parts.pop(0)
-        return _EpochCorpus(parts, seen)
+        return _EpochCorpus(parts, rows.shape[1])
 
     def _describe(self, rows) -> str:
         return f"nodes of {super()._describe(rows)}"
@@ -289,9 +282,7 @@ class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
             self.n_split_merge if self.split_merge else 0,
             self.max_iter,
         )
-        return slices.SliceChain(
-            epochs, settings, seed_entropy, start, number=number, seen=data.seen
-        )
+        return slices.SliceChain(epochs, settings, seed_entropy, start, number=number)
 
     def _start(self, goes_on: bool) -> slices.TreeChainState | None:
         """Return the state of the newest epoch without rows; None for none."""
@@ -307,8 +298,7 @@ class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
         """Yield starts of chains: clusters below a root, or nodes of the last fit."""
         rows = data.epochs[0].rows
         if goes_on:
-            state = self._best().epoch.state.with_columns(rows.X.shape[1])
-            state = self._given(state)
+            state = self._given(self._best().epoch.state)
             memo, _ = update_local(NodeTable.of(state, self._tree_priors()), rows.X)
             start = slices.TreeStart(
                 state=replace(state, history=np.zeros(len(state.tree))),
@@ -329,8 +319,7 @@ class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
                 labels = spherical_kmeans(
                     rows.X, self._n_clusters(len(rows)), rng, run=run
                 )
-                unseen = data.seen.n_unseen
-                state, _ = start_tree(rows.X, labels, priors, run, unseen)
+                state, _ = start_tree(rows.X, labels, priors, run)
             place = state.tree.positions(labels + 1).astype(np.int32)
             yield slices.TreeStart(state=self._given(state), place=place)
 
@@ -350,7 +339,6 @@ class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
         return {
             **super()._fitted_attributes(chains, kept, history, before, seed_entropy),
             "_last": tuple(chain.saved_state() for chain in chains),
-            "_seen": chains[0].seen,
         }
 
     def _attributes_of(self, best: TreeSample) -> dict[str, Any]:
@@ -358,26 +346,17 @@ class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
 
     # -- loading ----------------------------------------------------------------------
 
-    def _check_saved(self) -> None:
-        _saved.check_seen_words(self._seen, self.n_features_in_)
-        super()._check_saved()
-
     def _check_sample(self, sample: TreeSample, sizes: dict[str, int]) -> None:
-        check_state(sample.epoch.state, self.n_features_in_, len(self._seen))
+        check_state(sample.epoch.state, self.n_features_in_, self.n_features_in_)
 
     def _saved_chains(self) -> tuple[slices.TreeChainState, ...]:
         return (*super()._saved_chains(), *self._last)
 
     def _check_chain(self, state: slices.TreeChainState) -> None:
         for epoch in state.closed:
-            check_state(epoch.state, self.n_features_in_, len(self._seen))
+            check_state(epoch.state, self.n_features_in_, self.n_features_in_)
         n, directions = len(state.tree), state.directions
-        unseen, n_axes = self._seen.n_unseen, directions.n_axes
-        _saved.check_number("n_unseen", directions.n_unseen, least=unseen, most=unseen)
-        _saved.check_number("n_axes", n_axes, least=0, most=unseen)
-        _saved.check_number("n_used", directions.n_used, least=0, most=n_axes)
-        width = len(self._seen) + n_axes
-        sizes = {"n_nodes": n, "n_seen": len(self._seen), "width": width}
+        sizes = {"n_nodes": n, "n_features": self.n_features_in_}
         _saved.check_sizes(state, sizes)
         _saved.check_places("directions", directions.row, n, least=0)
         _saved.check_places("past", state.past, sizes["n_before"], least=-1)
@@ -392,7 +371,7 @@ class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
     # -- evaluation: reads samples, writes nothing, draws nothing ----------------------
 
     def _seen_columns(self) -> SeenWords:
-        return self._seen
+        return SeenWords.all(self.n_features_in_)
 
     def _known_epochs(self) -> list[ClosedEpoch]:
         """All epochs of the best sample, the newest last."""

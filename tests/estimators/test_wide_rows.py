@@ -102,30 +102,3 @@ def test_trees_of_all_columns_are_the_same(name, monkeypatch):
     assert whole._posterior.state.means.shape[1] == N_FEATURES
     assert_same(seen, whole, [0, 2])
     assert not np.delete(seen.components_, SHOWN, axis=1).any()
-
-
-def test_samples_have_columns_that_rows_show_where_most_do_not():
-    fit = fitted("sampler")
-    assert {s.epoch.state.means.shape[1] for s in fit.samples_} == {N_SEEN}
-    assert fit._last[0].directions.n_seen == N_SEEN
-    assert fit.n_components_ > 3
-    norms = np.linalg.norm(fit._last[0].directions.gathered(), axis=1)
-    assert_allclose(norms, 1.0)
-    assert_allclose(fit.transform(new_rows(), epochs=2).sum(axis=1), 1.0)
-
-
-def test_samples_predict_as_those_of_all_columns(monkeypatch):
-    """Draws are others, and so are the trees a little."""
-    seen = fitted("sampler")
-    monkeypatch.setattr(
-        GibbsDependentTrees,
-        "_seen_with",
-        lambda self, words, *, reset: SeenWords.all(N_FEATURES),
-    )
-    whole = fitted("sampler")
-    assert whole._last[0].directions.n_unseen == 0
-    one, other = (fit.score(X, epochs=EPOCHS) for fit in (seen, whole))
-    assert one == pytest.approx(other, rel=0.02)
-    for name in ("vmf_concentration_", "prior_concentration_"):  # N_FEATURES count
-        one, other = getattr(seen, name), getattr(whole, name)
-        assert one == pytest.approx(other, rel=0.3)

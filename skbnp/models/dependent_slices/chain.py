@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.word_topics import SeenWords
 from skbnp.distributions import draw_in_place, expansion, inverse_bessel_ratio
 from skbnp.inference import chains
 from skbnp.inference.chains import Chain
@@ -27,7 +26,7 @@ from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import NodeTable, update_local
 from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
-from skbnp.utils.arrays import kernel_arrays, padded, with_columns
+from skbnp.utils.arrays import kernel_arrays
 from skbnp.utils.labels import Label
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import Amount, LeastAmount, Sized
@@ -78,24 +77,14 @@ class TreeChainState(chains.ChainState):
     directions: Directions
     history: Annotated[Array, Sized("n_nodes", least=0)]
     past: Annotated[Ints, Sized("n_nodes", least=-1)]
-    previous: Annotated[Array, Sized("n_before", "n_seen")]
+    previous: Annotated[Array, Sized("n_before", "n_features")]
     concentration: LeastAmount
     prior_concentration: LeastAmount
     past_weight: Amount
-    sums: Annotated[sp.csr_array, Sized("n_nodes", "n_seen")]  # of all rows
+    sums: Annotated[sp.csr_array, Sized("n_nodes", "n_features")]  # of all rows
     gone: Annotated[Array, Sized("n_nodes", least=0)]
-    gone_sums: Annotated[sp.csr_array, Sized("n_nodes", "n_seen")]
+    gone_sums: Annotated[sp.csr_array, Sized("n_nodes", "n_features")]
     closed: tuple[ClosedEpoch, ...]
-
-    def with_columns(self, n_seen: int, rng: np.random.Generator) -> "TreeChainState":
-        """Append columns that no row had before, `n_seen` in all."""
-        return replace(
-            self,
-            directions=self.directions.with_columns(n_seen, rng),
-            previous=padded(self.previous, n_seen),
-            sums=with_columns(self.sums, n_seen),
-            gone_sums=with_columns(self.gone_sums, n_seen),
-        )
 
     def without_rows(self) -> "TreeChainState":
         """Fix the nodes of all rows, and go on with none of them."""
@@ -201,16 +190,14 @@ class Phase:
         self.is_drawn = (~self.is_free).view(np.uint8)
         self.parent = np.append(tree.parent, self.above).astype(np.int32)
         n = len(self.is_free)
-        self._n_drawn = int((tree.depth % 2 == parity).sum()) + len(self.above)
-        directions, n_given = state.directions, int((~is_free).sum())
-        width = directions.n_seen + directions.n_axes_for(self._n_drawn, n_given)
+        width = state.dimension
         if memory is None or len(memory) < n or memory.shape[1] != width:
             # Small pages: those of `np.empty`, of 2 MB, are cleared for a single row.
             pages = mmap.mmap(-1, 8 * (2 * n + SPARE) * width)
             memory = np.frombuffer(pages).reshape(-1, width)
         self.memory, self.table = memory, memory[:n]
         self.place = state.place.copy()
-        self.n_nodes, self.n_used = n_nodes, directions.n_used
+        self.n_nodes = n_nodes
         self._share_out(rng)
         self.queues = self._queues()
         order, limits = state.rows.grouped(state.place, n_nodes)
@@ -284,25 +271,15 @@ class Phase:
 
     def blocks(self) -> list[Ints32]:
         """Blocks of nodes by task, of few nodes, as new pages take longer."""
-        state = self.sampler_state
-        if state.directions.n_unseen:
-            given = ~self.is_free[: self.n_nodes]
-            directions = state.directions.with_axes_for(self._n_drawn, given)
-            self.sampler_state = replace(state, directions=directions)
         nodes = np.arange(self.n_nodes, dtype=np.int32)
-        return model.blocks_of(nodes, self.sampler_state.width, model.ENTRIES // 4)
+        return model.blocks_of(nodes, self.sampler_state.dimension, model.ENTRIES // 4)
 
     def blocks_to_draw(self) -> list[Ints32]:
         """Blocks of nodes whose directions are drawn, also opened ones with rows."""
         mine = np.flatnonzero(self.sampler_state.tree.depth % 2 == self.parity)
         opened = np.unique(self.place[self.place >= self.n_nodes])
         nodes = np.append(mine, opened).astype(np.int32)
-        directions = self.sampler_state.directions
-        n_known = directions.n_used + np.arange(len(nodes))
-        self.n_known = np.zeros(len(self.is_free), dtype=np.intp)
-        self.n_known[nodes] = directions.n_seen + np.minimum(n_known, directions.n_axes)
-        self.n_used = min(directions.n_used + len(nodes), directions.n_axes)
-        return model.blocks_of(nodes, self.sampler_state.width)
+        return model.blocks_of(nodes, self.sampler_state.dimension)
 
     def fill(self, nodes: Ints32) -> None:
         """Compute natural parameters of nodes, or copy given directions."""
@@ -317,7 +294,7 @@ class Phase:
             tree.parent,
             children,
             limits_below,
-            state.wide_previous,
+            state.previous,
             state.past,
             *kernel_arrays(gone),
             indptr,
@@ -382,11 +359,7 @@ class Phase:
         free = nodes[self.is_free[nodes]]
         lengths = np.sqrt(np.maximum(self.squares[free], 0.0))
         rows = self.source[free].astype(np.intp)
-        if self.sampler_state.directions.n_unseen:
-            unseen = self.sampler_state.dimension, self.n_known[free]
-            draw_in_place(self.table, rows, lengths, rng, *unseen)
-        else:
-            draw_in_place(self.table, rows, lengths, rng)
+        draw_in_place(self.table, rows, lengths, rng)
         for at in nodes[~self.is_free[nodes]].tolist():
             self.table[at] = self._step_direction(at, rng)
 
@@ -397,11 +370,8 @@ class Phase:
         mine = np.flatnonzero(self.place == at)
         state.add_rows(natural, state.rows.total(mine))
         below = np.flatnonzero(state.tree.parent == at)
-        past = state.wide_previous[state.past[below[state.is_old[below]]]]
-        given = state, natural, past, state.directions[at], rng
-        if state.directions.n_unseen == 0:
-            return model.accept_direction(*given)
-        return model.accept_direction(*given, state.dimension, int(self.n_known[at]))
+        past = state.previous[state.past[below[state.is_old[below]]]]
+        return model.accept_direction(state, natural, past, state.directions[at], rng)
 
     def close(self, next_id: int) -> model.SlicedTree:
         """Return the state with opened nodes, without empty ones."""
@@ -424,9 +394,7 @@ class Phase:
         tree = Tree(tree.ids[left], tree.depth[left], tree.next_id)
         onto = np.zeros(len(self.is_free), dtype=np.int32)
         onto[source] = np.arange(len(source))
-        row = self.source[source].astype(np.intp)
-        directions = state.directions.placed(self.memory, row)
-        directions.n_used = self.n_used
+        directions = Directions(self.memory, self.source[source].astype(np.intp))
         return state.edited(tree, onto[self.place], directions)
 
 
@@ -455,8 +423,7 @@ class SliceChain(Chain[TreeChainState]):
     whose tasks run side by side: all that reads or writes the directions of all nodes.
 
     Of `epochs` in their order; `start` is where to go on, `number` that of the
-    chain, where it starts, and `seen` the columns that rows have, in the order of
-    the rows here, None for all.
+    chain, where it starts.
     """
 
     phase: Phase
@@ -473,20 +440,12 @@ class SliceChain(Chain[TreeChainState]):
         start: TreeStart | TreeChainState,
         *,
         number: int = 0,
-        seen: SeenWords | None = None,
     ):
         """Restore a saved state, or start with rows at nodes."""
         self.epochs, self.settings, self.seed_entropy = epochs, settings, seed_entropy
-        self.seen = seen
         self._arrays: list[Array] = []  # of phases, for those to come
         if isinstance(start, TreeChainState):
             start = replace(start, lineage=list(start.lineage))
-            n_seen = epochs[0].rows.X.shape[1]
-            if n_seen > start.directions.n_seen:
-                rng = stream(
-                    seed_entropy, Purpose.START, start.number, start.step, n_seen
-                )
-                start = start.with_columns(n_seen, rng)
             self._restore(self._joined(start) if len(start.place) == 0 else start)
             check_places(self.state, epochs)
             return
@@ -500,10 +459,10 @@ class SliceChain(Chain[TreeChainState]):
             self.settings.priors,
             state.tree,
             start.place,
-            Directions.of(_unit(state.means), state.n_unseen),
+            Directions.of(_unit(state.means)),
             state.history,
             np.full(len(state.tree), -1),
-            np.zeros((0, state.width)),
+            np.zeros((0, state.dimension)),
             state.concentration,
             state.prior_concentration,
             np.zeros(len(state.tree)),
@@ -621,9 +580,6 @@ class SliceChain(Chain[TreeChainState]):
     def _change_tree(self) -> None:
         """Propose splits, merges and other parents."""
         state, rng = self.sampler_state, self._streams(len(PARITIES))()
-        if state.directions.n_unseen:
-            directions = state.directions.with_axes_for(3 * self.settings.n_proposals)
-            state = replace(state, directions=directions)
         for _ in range(self.settings.n_proposals):
             state = propose_split_or_merge(state, rng)
         self.sampler_state = attach_some(state, self.settings.n_proposals, rng)
@@ -634,7 +590,7 @@ class SliceChain(Chain[TreeChainState]):
         settings, state = self.settings, self.sampler_state
         if not (settings.learns_prior_concentration or settings.learns_past_weight):
             return [self._sum_rows]
-        blocks = model.blocks_of(np.arange(len(state.tree)), state.width)
+        blocks = model.blocks_of(np.arange(len(state.tree)), state.dimension)
         products = [
             partial(
                 prior_products,
@@ -642,7 +598,7 @@ class SliceChain(Chain[TreeChainState]):
                 state.directions.drawn,
                 state.directions.row,
                 state.tree.parent,
-                state.wide_previous,
+                state.previous,
                 state.past,
                 self._products,
             )
@@ -737,7 +693,7 @@ class SliceChain(Chain[TreeChainState]):
             closed=closed,
             tree=after.tree,
             place=after.tree.positions(memo.nodes[:, 0]).astype(np.int32),
-            directions=Directions.of(_unit(after.means), after.n_unseen),
+            directions=Directions.of(_unit(after.means)),
             history=after.history,
             past=after.past,
             previous=after.previous,

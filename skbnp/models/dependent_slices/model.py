@@ -36,7 +36,7 @@ from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import update_own_means
 from skbnp.trees import Tree
-from skbnp.utils.arrays import kernel_arrays, members, padded
+from skbnp.utils.arrays import kernel_arrays, members
 from skbnp.utils.labels import Label
 from skbnp.utils.ranges import Log, Sized, Steps
 from skbnp.utils.typing import Array, Flags, Ints, Ints32
@@ -59,42 +59,24 @@ class Directions:
     A tree that is edited has other positions, the rows of most nodes, and few new ones:
     thousands of features are not copied for each of hundreds of nodes. Of two trees
     that share an array the one before must not be read after the other is written to.
-
-    Columns that no row has shown are alike, and what depends on directions there are
-    their products alone. So behind the columns that rows have, the array has
-    coordinates along axes in the space of all others: fewer than these, for directions
-    of n nodes have parts along n axes at most.
     """
 
     # in any order, some rows of no node
-    drawn: Annotated[Array, Sized("n_nodes", "width")]
+    drawn: Annotated[Array, Sized("n_nodes", "n_features")]
     row: Annotated[Ints, Sized("n_nodes", least=-1)]  # -1 of nodes that have none yet
-    n_unseen: int = 0  # columns of the rows that are left out
-    n_axes: int = 0  # last columns of `drawn`, `n_unseen` at most
-    n_used: int = 0  # the first axes, along which directions have a part
 
     @classmethod
-    def of(cls, directions: Array, n_unseen: int = 0) -> "Directions":
-        """Return directions given in the order of the tree, (n_nodes, n_seen)."""
-        return cls(directions, np.arange(len(directions)), n_unseen)
+    def of(cls, directions: Array) -> "Directions":
+        """Return directions given in the order of the tree, (n_nodes, n_features)."""
+        return cls(directions, np.arange(len(directions)))
 
     def __len__(self) -> int:
         return len(self.row)
 
     @property
     def width(self) -> int:
-        """Columns of the array."""
+        """Number of features V, columns of the array."""
         return int(self.drawn.shape[1])
-
-    @property
-    def n_seen(self) -> int:
-        """Number of columns that rows have."""
-        return self.width - self.n_axes
-
-    @property
-    def dimension(self) -> int:
-        """Number of features V."""
-        return self.n_seen + self.n_unseen
 
     def __getitem__(self, places: Places) -> Array:
         """Return the directions of some nodes."""
@@ -128,70 +110,11 @@ class Directions:
 
     def taken(self, places: Ints, is_there: NDArray) -> "Directions":
         """Return the directions of another tree, from `places` where they exist."""
-        return self.placed(self.drawn, np.where(is_there, self.row[places], -1))
-
-    def placed(self, drawn: Array, row: Ints) -> "Directions":
-        """Return directions in another array, along the same axes."""
-        return Directions(drawn, row, self.n_unseen, self.n_axes, self.n_used)
+        return Directions(self.drawn, np.where(is_there, self.row[places], -1))
 
     def in_order(self, run: RunTasks = run_in_turn) -> "Directions":
         """Copy directions to a new array, in the order of the tree."""
-        return self.placed(self.gathered(run), np.arange(len(self)))
-
-    # -- axes in the space of columns that no row has ----------------------------------
-
-    def n_axes_for(self, n_draws: int, n_kept: int) -> int:
-        """Number of axes of `with_axes_for`, if `n_kept` directions are kept."""
-        return min(min(self.n_used, n_kept) + n_draws, self.n_unseen)
-
-    def with_axes_for(self, n_draws: int, kept: Flags | None = None) -> "Directions":
-        """Copy directions to a new array, with axes for `n_draws` further draws.
-
-        Axes are chosen again, as few as possible. If not all directions are `kept`,
-        others lose their components along axes.
-        """
-        kept = np.ones(len(self), dtype=bool) if kept is None else kept
-        n_kept, n_seen, result = int(kept.sum()), self.n_seen, self.gathered()
-        along = result[kept, n_seen : n_seen + self.n_used]
-        if self.n_used > n_kept:
-            along = np.asarray(np.linalg.qr(along.T, mode="r")).T
-        n_axes, n_used = self.n_axes_for(n_draws, n_kept), along.shape[1]
-        wide = np.zeros((len(self), n_seen + n_axes))
-        wide[:, :n_seen] = result[:, :n_seen]
-        wide[kept, n_seen : n_seen + n_used] = along
-        return Directions(wide, np.arange(len(self)), self.n_unseen, n_axes, n_used)
-
-    def next_axis(self) -> tuple[int, ...]:
-        """Use one more axis of the unseen columns, in place.
-
-        Returns the dimension and the number of columns before it, which a draw of a
-        direction needs; an empty tuple if no column is unseen.
-        """
-        if self.n_unseen == 0:
-            return ()
-        n_known = self.n_seen + self.n_used
-        self.n_used = min(self.n_used + 1, self.n_unseen)
-        return self.dimension, n_known
-
-    def with_columns(self, n_seen: int, rng: np.random.Generator) -> "Directions":
-        """Append columns to rows, `n_seen` in all.
-
-        As axes have no preference among columns that no row had, components along
-        columns are drawn: those of a random orthonormal basis.
-        """
-        n_new, n_used = n_seen - self.n_seen, self.n_used
-        left = self.n_unseen - n_new
-        result, n_axes = self.gathered(), min(left, n_used)
-        normals = rng.standard_normal((n_new + n_axes, n_used))
-        if n_axes == n_used:  # for those of all columns left, of the same products
-            rest = np.triu(normals[n_new:], 1)
-            np.fill_diagonal(rest, np.sqrt(rng.chisquare(left - np.arange(n_used))))
-            normals[n_new:] = rest
-        basis, upper = np.linalg.qr(normals)
-        basis *= np.where(np.diagonal(upper) < 0.0, -1.0, 1.0)
-        along = result[:, self.n_seen : self.n_seen + n_used] @ basis.T
-        drawn = np.hstack([result[:, : self.n_seen], along])
-        return Directions(drawn, np.arange(len(self)), left, n_axes, n_axes)
+        return Directions.of(self.gathered(run))
 
     def products(self, sums: sp.csr_array) -> float:
         """Sum of the inner products with the rows of a sparse array."""
@@ -339,7 +262,7 @@ ENTRIES = 1 << 20
 class Rows:
     """Rows of length one of an epoch, none of them zero."""
 
-    X: sp.csr_array  # (n_rows, n_seen) float32
+    X: sp.csr_array  # (n_rows, n_features) float32
     indptr: Ints32
     words: Ints32
 
@@ -369,7 +292,7 @@ class Rows:
         return order, np.append(0, np.cumsum(counts)).astype(np.int32)
 
     def total(self, rows: NDArray[np.integer]) -> Array:
-        """Sum of some rows, (n_seen,)."""
+        """Sum of some rows, (n_features,)."""
         begin, sizes = self.indptr[rows], self.indptr[rows + 1] - self.indptr[rows]
         behind = np.cumsum(sizes)
         at = np.repeat(begin - behind + sizes, sizes) + np.arange(sizes.sum())
@@ -377,7 +300,7 @@ class Rows:
         return np.asarray(np.bincount(self.words[at], self.X.data[at], n_words))
 
     def sums(self, place: Ints32, n_nodes: int) -> sp.csr_array:
-        """Sum of the rows at each node, (n_nodes, n_seen)."""
+        """Sum of the rows at each node, (n_nodes, n_features)."""
         return sp.csr_array(members(place, n_nodes) @ self.X.astype(np.float64))
 
 
@@ -396,31 +319,17 @@ class SlicedTree:
     directions: Directions  # theta
     history: Array  # (n_nodes,) past rows in the window
     past: Ints  # (n_nodes,) row of `previous`, -1 of new nodes
-    previous: Array  # (n_old, n_seen) mu of the epoch before
+    previous: Array  # (n_old, n_features) mu of the epoch before
     concentration: float  # beta
     prior_concentration: float  # kappa0
     gone: Array  # (n_nodes,) rows of earlier calls, which stay where they are
-    gone_sums: sp.csr_array  # (n_nodes, n_seen) of these
+    gone_sums: sp.csr_array  # (n_nodes, n_features) of these
     _log_prior: float | None = field(default=None, init=False, repr=False)
-    _wide_previous: Array | None = field(default=None, init=False, repr=False)
 
     @property
     def dimension(self) -> int:
         """Number of features V."""
-        return self.directions.dimension
-
-    @property
-    def width(self) -> int:
-        """Columns of directions and of natural parameters."""
         return self.directions.width
-
-    @property
-    def wide_previous(self) -> Array:
-        """Previous directions by the columns of directions, (n_old, width)."""
-        result = self._wide_previous
-        if result is None or result.shape[1] != self.width:
-            result = self._wide_previous = padded(self.previous, self.width)
-        return result
 
     @property
     def is_old(self) -> Flags:
@@ -439,7 +348,7 @@ class SlicedTree:
 
     @property
     def sums(self) -> sp.csr_array:
-        """Sum of the rows at each node, (n_nodes, n_seen)."""
+        """Sum of the rows at each node, (n_nodes, n_features)."""
         here = self.rows.sums(self.place, len(self.tree))
         return sp.csr_array(here + self.gone_sums) if self.gone_sums.nnz else here
 
@@ -460,11 +369,11 @@ class SlicedTree:
 
     def prior_natural(self, place: int) -> Array:
         """Natural parameter of a node given its parent and its past, (width,)."""
-        natural = np.zeros(self.width)
+        natural = np.zeros(self.dimension)
         if place:
             natural += self.pull * self.directions[self.tree.parent[place]]
         if self.is_old[place]:
-            natural += self.pull_of_past * self.wide_previous[self.past[place]]
+            natural += self.pull_of_past * self.previous[self.past[place]]
         return natural
 
     def natural_without_rows(self, place: int) -> Array:
@@ -473,7 +382,7 @@ class SlicedTree:
 
     def natural_below(self, place: int) -> Array:
         """Natural parameter of a node by its children and rows of earlier calls."""
-        natural = np.zeros(self.width)
+        natural = np.zeros(self.dimension)
         below = np.flatnonzero(self.tree.parent == place)
         if len(below):
             natural += self.pull * self.directions[below].sum(axis=0)
@@ -482,8 +391,8 @@ class SlicedTree:
         return natural
 
     def add_rows(self, natural: Array, total: Array) -> None:
-        """Add a sum of rows, (n_seen,), to a natural parameter, in place."""
-        natural[: len(total)] += self.concentration * total
+        """Add a sum of rows, (n_features,), to a natural parameter, in place."""
+        natural += self.concentration * total
 
     def log_prior(self) -> float:
         """Log probability of the nodes of all rows, see `weights.log_prior`."""
@@ -600,17 +509,15 @@ def accept_direction(
     past: Array,
     now: Array,
     rng: np.random.Generator,
-    *unseen: int,
 ) -> Array:
     """Propose a direction whose children have a past, and accept it or not; exact.
 
     The proposal replaces factors that are not exponential by tangents, and does not
     depend on the present direction. A probable direction is nearly always replaced, one
-    at the mode never: that has to be drawn first, `draw_all`. `unseen` are arguments of
-    `draw_natural`.
+    at the mode never: that has to be drawn first, `draw_all`.
     """
     pull = PastPull.of(state, natural, past)
-    other = draw_natural(natural + pull.natural, rng, *unseen)
+    other = draw_natural(natural + pull.natural, rng)
     gain = pull.log_weight(other) - pull.log_weight(now)
     return other if np.log(rng.random()) < gain else now
 
@@ -620,7 +527,7 @@ def draw_all(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
 
     Tangents replace factors that are not exponential, and all draws are accepted.
     """
-    directions = state.directions.with_axes_for(2 * len(state.tree))
+    directions = Directions.of(state.directions.gathered())
     state, sums = replace(state, directions=directions), state.sums
     for at in [*range(len(state.tree)), *range(len(state.tree) - 1, -1, -1)]:
         natural = state.prior_natural(at)
@@ -630,8 +537,8 @@ def draw_all(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
             natural += state.pull * state.directions[below].sum(axis=0)
         old = state.past[below][state.is_old[below]]
         if len(old):
-            natural += PastPull.of(state, natural, state.wide_previous[old]).natural
-        state.directions[at] = draw_natural(natural, rng, *directions.next_axis())
+            natural += PastPull.of(state, natural, state.previous[old]).natural
+        state.directions[at] = draw_natural(natural, rng)
     return state
 
 
@@ -651,7 +558,7 @@ NODES_PER_TASK = 64
 class LogJoint:
     """Log joint probability of rows and nodes, nats per row, as parallel tasks.
 
-    `sums` are those of the rows at each node, (n_nodes, n_seen).
+    `sums` are those of the rows at each node, (n_nodes, n_features).
     """
 
     def __init__(self, state: SlicedTree, sums: sp.csr_array):
@@ -659,7 +566,7 @@ class LogJoint:
         self._state, self._sums = state, sums
         self._parts = _subtrees(state.tree)
         self._log_integrals = np.zeros(len(self._parts))
-        self._slopes = np.zeros((len(self._parts), state.width))
+        self._slopes = np.zeros((len(self._parts), state.dimension))
 
     def tasks(self) -> Sequence[Callable[[], object]]:
         """List tasks: groups of subtrees below the root, and the nodes of rows."""
@@ -670,14 +577,14 @@ class LogJoint:
         """Sum the terms of one group of subtrees."""
         begin, end = self._parts[part]
         n_levels = int(self._state.tree.depth[begin:end].max()) + 1
-        below = np.zeros((n_levels + 1, self._state.width))
+        below = np.zeros((n_levels + 1, self._state.dimension))
         self._log_integrals[part] = self._integrate_out(begin, end, below)
         self._slopes[part] = below[1]
 
     def value(self) -> float:
         """Return the log joint, nats per row, once all tasks have run."""
         state = self._state
-        below = np.stack([np.zeros(state.width), self._slopes.sum(axis=0)])
+        below = np.stack([np.zeros(state.dimension), self._slopes.sum(axis=0)])
         total = self._log_integrals.sum() + self._integrate_out(0, 1, below)
         n_rows = float(state.masses.sum())
         rows = bound.log_normaliser_gain(state.concentration**2, state.dimension)
@@ -693,7 +600,7 @@ class LogJoint:
             state.tree.parent,
             state.directions.drawn,
             state.directions.row,
-            state.wide_previous,
+            state.previous,
             state.past,
             *kernel_arrays(sums),
             state.concentration,
@@ -772,16 +679,15 @@ def variational_state_of(
 ) -> EpochState:
     """Return the variational posterior of directions given the nodes of rows.
 
-    It is updated a few times from the directions that are drawn. Columns that no row
-    has are left out: means are zero there.
+    It is updated a few times from the directions that are drawn.
     """
-    width, masses = sampler_state.previous.shape[1], sampler_state.masses
+    width, masses = sampler_state.dimension, sampler_state.masses
     directions, none = sampler_state.directions.gathered(run), np.zeros(len(masses))
     state = EpochState(
         sampler_state.tree,
         masses,
         sampler_state.history,
-        np.ascontiguousarray(directions[:, :width]),
+        directions,
         none.copy(),  # follows
         sampler_state.previous,
         sampler_state.past,
@@ -789,7 +695,6 @@ def variational_state_of(
         np.zeros(width),
         sampler_state.concentration,
         sampler_state.prior_concentration,
-        n_unseen=sampler_state.dimension - width,
     )
     stats = EpochStats(masses, sampler_state.sums, none)
     for _ in range(N_UPDATES):

@@ -56,8 +56,7 @@ def propose_split(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
         return state
     state = state.edited(tree, place)
     for at, natural in zip((onto[node], new_place), naturals, strict=True):
-        axis = state.directions.next_axis()
-        state.directions[at] = draw_natural(natural, rng, *axis)
+        state.directions[at] = draw_natural(natural, rng)
     return state
 
 
@@ -96,8 +95,7 @@ def propose_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     onto[left] = np.arange(len(left))
     onto[gone] = at
     state = state.edited(tree, onto[state.place])
-    natural, axis = naturals[0] + naturals[1] - new, state.directions.next_axis()
-    state.directions[at] = draw_natural(natural, rng, *axis)
+    state.directions[at] = draw_natural(naturals[0] + naturals[1] - new, rng)
     return state
 
 
@@ -229,7 +227,5 @@ def attach(
             at = int(edited.positions(node))
         else:
             above = state.directions[now]
-    state.directions[at] = draw_natural(
-        natural + state.pull * above, rng, *state.directions.next_axis()
-    )
+    state.directions[at] = draw_natural(natural + state.pull * above, rng)
     return state

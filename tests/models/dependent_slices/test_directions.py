@@ -44,31 +44,3 @@ def test_threads_gather_what_one_gathers(seed, monkeypatch):
     with Executor(2) as executor:
         result = directions.gathered(executor.run)
     np.testing.assert_array_equal(result, directions.drawn[directions.row])
-
-
-# -- axes in the space of columns that no row has --------------------------------------
-
-
-def along_axes(rng, n_nodes, n_seen, n_unseen, n_used):
-    """Directions of which some axes are spare, and others of no node."""
-    n_axes = min(n_used + 2, n_unseen)
-    drawn = rng.standard_normal((n_nodes + 1, n_seen + n_axes))
-    drawn[:, n_seen + n_used :] = 0.0
-    row = rng.permutation(n_nodes + 1)[:n_nodes]
-    return Directions(drawn, row, n_unseen, n_axes, n_used)
-
-
-def gram(directions):
-    result = directions.gathered()
-    return result @ result.T
-
-
-@pytest.mark.parametrize(("n_used", "n_draws", "n_axes"), [(9, 3, 8), (4, 30, 20)])
-def test_axes_are_as_few_as_directions(n_used, n_draws, n_axes, seed):
-    before = along_axes(np.random.default_rng(seed), 5, 3, 20, n_used)
-    after = before.with_axes_for(n_draws)
-    np.testing.assert_allclose(gram(after), gram(before), atol=1e-12)
-    np.testing.assert_array_equal(after.gathered()[:, :3], before.gathered()[:, :3])
-    assert (after.n_axes, after.n_used) == (n_axes, min(n_used, 5))
-    assert (after.n_seen, after.dimension) == (3, before.dimension) == (3, 23)
-    assert not after.gathered()[:, 3 + after.n_used :].any()

@@ -85,8 +85,6 @@ def run_phase(state, parity, rng):
 def sweep(state, rng):
     for parity in (1, 0):
         state = run_phase(state, parity, rng)
-    if state.directions.n_unseen:
-        state = replace(state, directions=state.directions.with_axes_for(4))
     state = moves.propose_split_or_merge(state, rng)
     return moves.attach_some(state, 1, rng)
 
