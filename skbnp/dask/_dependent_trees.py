@@ -165,11 +165,11 @@ class DependentTrees(_base.ShardedMixin, LocalTrees):
             workers read. An array or a sparse matrix is one block.
         y : None
             Ignored, but handed on to callbacks.
-        epochs : array-like, dask.array.Array, dask.bag.Bag or scalar, default=None
+        epochs : array-like, dask.array.Array or scalar, default=None
             Labels of the epochs of rows, as of `skbnp.DependentTrees`: one for each
-            row, lazy or in memory, if sizes of blocks are known; in blocks like those
-            of `X`; or one for each block, or for all. Files may have them, as an array
-            `epochs`. None is one epoch, 0.
+            row, if sizes of blocks are known; in a list of blocks like those of `X`; or
+            one for each block, or for all. Lazy ones are computed. Files may have them,
+            as an array `epochs`. None is one epoch, 0.
 
         Returns
         -------
@@ -201,7 +201,7 @@ class DependentTrees(_base.ShardedMixin, LocalTrees):
             Rows in blocks, as in `fit`.
         y : None
             Ignored, but handed on to callbacks.
-        epochs : array-like, dask.array.Array, dask.bag.Bag or scalar, default=None
+        epochs : array-like, dask.array.Array or scalar, default=None
             Labels of the epochs of rows, as in `fit`. None is the open epoch.
 
         Returns

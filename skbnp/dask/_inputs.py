@@ -35,9 +35,9 @@ def labels_by_block(
 ) -> tuple[list[Labels], Order]:
     """Divide labels into blocks as the rows are, with the order of a Categorical.
 
-    `epochs` are one label for all rows, labels for each row, or for each block, in
-    memory or lazy; `sizes` are the rows of each block, None where they are not
-    known. Returns arrays, `Delayed` or single labels by block, and the order of the
+    `epochs` are one label for all rows, labels for each row, or for each block; lazy
+    ones are computed. `sizes` are the rows of each block, None where they are not
+    known. Returns arrays or single labels by block, and the order of the
     categories. Raises ValueError if labels are not given as the rows are.
     """
     if epochs is None or isinstance(epochs, str):
@@ -52,19 +52,10 @@ def labels_by_block(
             )
         cuts = pairwise(np.cumsum([0, *sizes]))
         return [epochs.taken(slice(*ends)) for ends in cuts], None
-    if isinstance(epochs, DaskArray):
-        return _cut_lazily(epochs, sizes), None
-    if isinstance(epochs, Bag):
-        if epochs.npartitions != len(sizes):
-            raise ValueError(
-                f"epochs must have a partition for each of {len(sizes)} blocks of X, "
-                f"got {epochs.npartitions}."
-            )
-        return list(epochs.to_delayed()), None
-    if isinstance(epochs, Delayed):
-        return [epochs] * len(sizes), None
-    if hasattr(epochs, "__dask_graph__"):  # a series: small next to its rows
+    if is_dask_collection(epochs):  # small next to its rows
         epochs = epochs.compute()
+    elif isinstance(epochs, (list, tuple)) and any(map(is_dask_collection, epochs)):
+        epochs = list(dask.compute(*epochs, scheduler="threads"))
     if not hasattr(epochs, "__len__"):
         return check_labels(epochs, 1).distinct * len(sizes), None
     if _are_of_blocks(epochs, sizes):
@@ -87,32 +78,11 @@ def _total(sizes: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(sizes) else None
 
 
-def _cut_lazily(epochs: DaskArray, sizes: Sequence[int | None]) -> list[Delayed]:
-    """Rechunk a lazy array of labels as the rows are."""
-    if epochs.ndim == 2 and epochs.shape[1] == 1:
-        epochs = epochs[:, 0]
-    chunks = tuple(np.nan if size is None else size for size in sizes)
-    is_known = not np.isnan([*chunks, *epochs.shape]).any()
-    if epochs.ndim == 1 and is_known and epochs.shape[0] == sum(chunks):
-        # Rechunking drops empty chunks.
-        ends = np.cumsum([0, *chunks])
-        parts = [epochs[begin:end] for begin, end in pairwise(ends.astype(int))]
-        if epochs.chunks[0] != chunks:
-            return [part.rechunk(-1).to_delayed()[0] for part in parts]
-    elif epochs.ndim != 1 or is_known or epochs.numblocks[0] != len(sizes):
-        raise ValueError(
-            f"epochs must have one label for each row of X, or be chunked as its "
-            f"{len(sizes)} blocks are, got shape {epochs.shape} in blocks of shape "
-            f"{epochs.numblocks}. {'' if is_known else CURE}".rstrip()
-        )
-    return list(epochs.to_delayed())
-
-
 def _are_of_blocks(epochs: Labels, sizes: Sequence[int | None]) -> bool:
     """Whether labels are given by block, not by row; by row if both are possible."""
     if not isinstance(epochs, (Sequence, np.ndarray)) or len(epochs) != len(sizes):
         return False
-    if any(isinstance(one, Delayed) or np.ndim(one) for one in epochs):
+    if any(np.ndim(one) for one in epochs):
         return getattr(epochs, "shape", (0,))[1:] != (1,)
     return len(epochs) != _total(sizes)
 
@@ -120,26 +90,19 @@ def _are_of_blocks(epochs: Labels, sizes: Sequence[int | None]) -> bool:
 def _of_blocks(
     epochs: Sequence[Labels], sizes: Sequence[int | None]
 ) -> tuple[list[Labels], Order]:
-    """Read the labels of blocks in memory."""
-    blocks = list(_checked(epochs, sizes))
-    orders = [order for _, order in blocks if order is not None]
-    if any(order != orders[0] for order in orders):
-        raise ValueError("epochs must have the same ordered categories in all blocks.")
-    return [labels for labels, _ in blocks], orders[0] if orders else None
-
-
-def _checked(
-    epochs: Sequence[Labels], sizes: Sequence[int | None]
-) -> Iterator[tuple[Labels, Order]]:
-    """Yield checked labels of blocks, and their order."""
+    """Read the labels of blocks."""
+    result, orders = list[Labels](), set[Order]()
     for labels, size in zip(epochs, sizes, strict=True):
-        if labels is None or isinstance(labels, Delayed):
-            yield labels, None
-        elif np.ndim(labels) == 0:
-            yield check_labels(labels, 1).distinct[0], None
-        else:
-            checked = check_labels(labels, size)
-            yield checked.values(), checked.order
+        if labels is None:
+            result.append(None)
+            continue
+        is_one = np.ndim(labels) == 0
+        checked = check_labels(labels, 1 if is_one else size)
+        result.append(checked.distinct[0] if is_one else checked.values())
+        orders |= {checked.order} - {None}
+    if len(orders) > 1:
+        raise ValueError("epochs must have the same ordered categories in all blocks.")
+    return result, next(iter(orders), None)
 
 
 #: What a list of texts, which are taken for names of files, should have been.
@@ -188,8 +151,8 @@ class NpzFile:
 class RowBlock:
     """Rows of one shard, and the labels of their epochs, if any, one for all or each.
 
-    Either may be `Delayed`; rows may be an `NpzFile`. Labels of an ordered Categorical
-    have the order of its categories, in all blocks.
+    Rows may be `Delayed`, or an `NpzFile`. Labels of an ordered Categorical have the
+    order of its categories, in all blocks.
     """
 
     rows: MatrixLike
