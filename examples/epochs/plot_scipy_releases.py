@@ -78,7 +78,7 @@ for epoch, n_texts in zip(*np.unique(epochs, return_counts=True), strict=True):
 # a ring is a topic that waits for an epoch with texts of its own.
 trees = DependentTrees(vmf_concentration=400, window=6, random_state=0)
 trees.fit(X, epochs=epochs)
-display = EpochTreeDisplay.from_estimator(trees, terms, min_share=0.03)
+display = EpochTreeDisplay.from_estimator(trees, terms)
 plt.show()
 
 # %%
@@ -106,7 +106,5 @@ for topic in report.itertuples():
 frame = topics_over_time(trees, feature_names=terms)
 n_texts = frame.loc[frame["depth"] > 0].groupby("topic")["n_samples"].sum()
 most = int(n_texts.idxmax())
-display.plot_topic(most)
-plt.show()
 own = frame.loc[frame["topic"] == most, ["epoch", "share", "cosine", "terms"]]
 print(own.round(2).to_string(index=False))

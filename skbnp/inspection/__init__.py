@@ -15,7 +15,6 @@ from skbnp.inspection._groups import TopicGroups as TopicGroups
 from skbnp.inspection._groups import (
     TopicGroupsDisplay,
     TopicPath,
-    TopicPathDisplay,
     topic_groups,
     topic_path,
 )
@@ -55,7 +54,6 @@ __all__ = [
     "TokenTopics",
     "TopicGroupsDisplay",
     "TopicPath",
-    "TopicPathDisplay",
     "TopicShares",
     "TopicSharesDisplay",
     "TopicTermsDisplay",

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from skbnp.inspection._displays import BLUE, FONT, GREY, VERMILION, Display
 from skbnp.inspection._terms import terms_of
 from skbnp.utils import fitted as read
-from skbnp.utils.fitted import best_sample, has_mixed, is_sampler, mixing
+from skbnp.utils.fitted import best_sample, has_mixed, is_sampler
 from skbnp.utils.validation import POSITIVE, StrOptions, validated
 
 
@@ -219,8 +219,6 @@ def shades(color, n):
     ]
 
 
-#: Numbers of topics that get a bar each; a wider range is cut into bins.
-MOST_BARS, MOST_BINS = 30, 25
 #: Lines of a legend.
 MOST_ROWS = 8
 #: The horizontal axis is at least this wide, so that one bar is a bar.
@@ -234,11 +232,9 @@ ROOM, LINE = 0.02, 1.15
 class ComponentsPosteriorDisplay(Display):
     """Bar chart of the posterior of the number of topics.
 
-    Best made with :meth:`from_estimator`. Each number of topics has a bar; a range of
-    more than 30 is cut into bins of 2, 5, 10, 20, 50, ... numbers, from one multiple to
-    the next, and the bar covers the numbers of its bin. Bars are stacks of the shares
-    of the chains, the first at the bottom: if chains disagree, their bars are at
-    different numbers, and the sum is not a posterior.
+    Best made with :meth:`from_estimator`. Each number of topics has a bar, a stack of
+    the shares of the chains, the first at the bottom: if chains disagree, their bars
+    are at different numbers, and the sum is not a posterior.
 
     Parameters
     ----------
@@ -246,8 +242,6 @@ class ComponentsPosteriorDisplay(Display):
         Numbers of topics.
     shares : array-like of float of shape (n_values,) or (n_chains, n_values)
         Their shares of all sweeps; of several chains, a row each.
-    r_hat : float, default=None
-        R-hat of the chains, for the legend.
 
     Attributes
     ----------
@@ -277,7 +271,6 @@ class ComponentsPosteriorDisplay(Display):
 
     n_components: ArrayLike
     shares: ArrayLike
-    r_hat: float | None = None
 
     @classmethod
     def from_estimator(
@@ -303,13 +296,12 @@ class ComponentsPosteriorDisplay(Display):
         """
         posterior = read.fitted(estimator, "n_components_posterior_")
         numbers = np.array(list(posterior), dtype=int)
-        shares, r_hat = np.array([list(posterior.values())], dtype=float), None
+        shares = np.array([list(posterior.values())], dtype=float)
         model = read.fitted_model(estimator)
         traces = has_mixed(model, "n_components") if is_sampler(model) else None
         if traces is not None and len(traces) > 1:
-            r_hat, _ = mixing(traces)
             shares = (traces[:, :, None] == numbers).sum(axis=1) / traces.size
-        return cls(n_components=numbers, shares=shares, r_hat=r_hat).plot(ax, **kwargs)
+        return cls(n_components=numbers, shares=shares).plot(ax, **kwargs)
 
     def plot(self, ax=None, **kwargs) -> Self:
         """Draw the bars.
@@ -325,50 +317,20 @@ class ComponentsPosteriorDisplay(Display):
             This object.
         """
         ax = self._begin(ax, layout="constrained")
-        parts = [
-            binned(self.n_components, shares) for shares in np.atleast_2d(self.shares)
-        ]
-        begin, width, _ = parts[0]
-        style = {"width": 0.8 if width == 1 else width}
-        if width > 1:
-            style |= {"edgecolor": "white", "linewidth": 0.5}
-        # A bin stands over its first to its last number.
-        at, self.bars_, bottom = begin + (width - 1) / 2, [], 0.0
-        colors = shades(BLUE, len(parts))
-        for chain, (_, _, shares) in enumerate(parts):
+        parts = np.atleast_2d(self.shares)
+        self.bars_, bottom, colors = [], 0.0, shades(BLUE, len(parts))
+        for chain, shares in enumerate(parts):
             own = {"color": colors[chain], "bottom": bottom, "label": f"chain {chain}"}
-            self.bars_.append(ax.bar(at, shares, **style | own | kwargs))
+            self.bars_.append(ax.bar(self.n_components, shares, **own | kwargs))
             bottom = bottom + shares
         if len(parts) > 1:
-            known = self.r_hat is not None and np.isfinite(self.r_hat)
-            title = f"R-hat {self.r_hat:.2f}" if known else None
-            self._legend(title=title, ncols=-(-len(parts) // MOST_ROWS))
+            self._legend(ncols=-(-len(parts) // MOST_ROWS))
         low, high = ax.get_xlim()
         if (more := LEAST_SPAN - (high - low)) > 0.0:
             ax.set_xlim(low - more / 2, high + more / 2)
         self._round_ticks(ax.xaxis)
         self._finish(ax, xlabel="Number of topics", ylabel="Share of sweeps")
         return self
-
-
-def binned(numbers, shares):
-    """Sum shares of whole numbers in bins; return first numbers, width, sums."""
-    numbers, shares = np.asarray(numbers, dtype=int), np.asarray(shares, dtype=float)
-    width = bin_width(numbers.min(), numbers.max())
-    bins = numbers // width
-    total = np.bincount(bins - bins.min(), weights=shares)
-    return (bins.min() + np.arange(len(total))) * width, width, total
-
-
-def bin_width(low, high):
-    """Return the number of whole numbers that share a bar."""
-    width, factors = 1, (2, 2.5, 2)  # 1, 2, 5, 10, 20, 50, ...
-    if high - low < MOST_BARS:
-        return width
-    k = 0
-    while high // width - low // width >= MOST_BINS:
-        width, k = int(width * factors[k % 3]), k + 1
-    return width
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -1,7 +1,7 @@
 """Topics over time: tables of shares by epoch and of late topics, and a figure."""
 
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -17,8 +17,8 @@ from skbnp.utils import fitted as read
 from skbnp.utils.arrays import largest, members
 from skbnp.utils.labels import check_after, check_labels, warn_if_few_rows
 from skbnp.utils.lazy import import_pandas
-from skbnp.utils.typing import Array, Axes, DataFrame
-from skbnp.utils.validation import UNIT, at_least, row_totals, validated
+from skbnp.utils.typing import Array, DataFrame
+from skbnp.utils.validation import at_least, row_totals, validated
 
 #: Columns of topics that begin late.
 COLUMNS = "epoch", "topic", "parent", "share", "terms"
@@ -402,24 +402,6 @@ def _mean_direction(record, rows):
     return mean / max(np.linalg.norm(mean), 1e-300)
 
 
-def contrasted_terms(record, names, n_terms):
-    """Terms by which each topic differs most from its parent and its siblings.
-
-    For the root, and topics without such terms, the terms of largest entries.
-    """
-    directions, parent = record.components, record.tree.parent
-    result = terms_of(directions, names, n_terms)
-    for up in np.unique(parent[parent >= 0]):
-        children = np.flatnonzero(parent == up)
-        values = directions[np.append(children, up)].toarray()
-        total = values.sum(axis=0)
-        for row, child in enumerate(children.tolist()):
-            excess = values[row] - (total - values[row]) / len(children)
-            own = positive_terms(excess, values[row], names, n_terms)
-            result[child] = own or result[child]
-    return result
-
-
 #: Inches of a line, of an epoch, and of the widest disc; least area of a disc.
 LINE, COLUMN, WIDEST, LEAST = 0.24, 0.55, 0.22, 2.0
 #: Share of given axes that texts may take.
@@ -438,8 +420,7 @@ class EpochTreeDisplay(Display):
     rows, and the first disc of a topic that was born has another colour. Beside each
     line is the epoch in which the topic is largest, and the terms by which it differs
     there from its parent and its siblings. Small topics have no line of their own: they
-    count as the topic above, in its discs and in its terms. :meth:`plot_topic` draws
-    one topic, with its terms in each epoch.
+    count as the topic above, in its discs and in its terms.
 
     Parameters
     ----------
@@ -546,17 +527,15 @@ class EpochTreeDisplay(Display):
         parents = [place[parent[node]] if parent[node] >= 0 else -1 for node in ids]
         return Tree.from_parents(parents, ids)
 
-    def _folded(self, n_lines, min_share):
+    def _folded(self, n_lines):
         """Add small topics to their ancestors; return tree, shares, line of each."""
         tree, shares = self._lines(), self._shares()
         total = {node: np.nan_to_num(row) for node, row in shares.items()}
         there = {node: np.isfinite(row) for node, row in shares.items()}
         peaks = {node: float(row.max()) for node, row in total.items()}
         owner = {node: node for node in tree.ids.tolist()}
-        while len(tree) > 1:
+        while len(tree) > n_lines:
             node = min(tree.ids.tolist()[1:], key=lambda name: peaks[name])
-            if len(tree) <= n_lines and peaks[node] >= min_share:
-                break
             up = tree.parent_of(node)
             total[up], there[up] = total[up] + total[node], there[up] | there[node]
             peaks[up] = float(total[up].max())
@@ -580,8 +559,8 @@ class EpochTreeDisplay(Display):
             result.append(positive_terms(excess, own, self.columns, self.n_terms))
         return result
 
-    @validated(n_lines=[at_least(2)], min_share=[UNIT])
-    def plot(self, ax=None, *, n_lines=20, min_share=0.0) -> Self:
+    @validated(n_lines=[at_least(2)])
+    def plot(self, ax=None, *, n_lines=20) -> Self:
         """Draw the epochs.
 
         Parameters
@@ -591,16 +570,13 @@ class EpochTreeDisplay(Display):
         n_lines : int, default=20
             Lines at most, 2 or more. The topic that is least in all epochs counts as
             the topic above, until there are so few.
-        min_share : float, default=0.0
-            Least share that a topic has in some epoch; smaller topics count as those
-            above.
 
         Returns
         -------
         display : EpochTreeDisplay
             The display itself.
         """
-        tree, shares, owner = self._folded(n_lines, min_share)
+        tree, shares, owner = self._folded(n_lines)
         self.topics_ = tree.ids.tolist()
         n_lines, n_epochs = len(tree), len(self.epochs)
         given = tree, shares, self._terms_of_lines(tree, shares, owner)
@@ -681,47 +657,6 @@ class EpochTreeDisplay(Display):
         style: dict[str, Any] = {"ncols": 2, "labelcolor": GREY, "borderpad": 0.0}
         style |= {"handletextpad": 0.1, "columnspacing": 0.8, "fontsize": font}
         self._legend(handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), **style)
-
-    @validated(topic=[Integral])
-    def plot_topic(self, topic, ax=None) -> Axes:
-        """Draw the share of a topic over epochs, with its terms in each.
-
-        Parameters
-        ----------
-        topic : int
-            Its id.
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None makes a figure of fitting size.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-            The axes.
-
-        Raises
-        ------
-        ValueError
-            If there is no such topic.
-        """
-        shares = self._shares()
-        if topic not in shares:
-            raise ValueError(f"topic must be one of {sorted(shares)}, got {topic}.")
-        size = (1.2 * max(len(self.epochs), 3), 3.0)
-        ax = self._begin(ax, figsize=size, layout="constrained")
-        row, labels = shares[topic], []
-        ax.plot(range(len(row)), row, marker="o", color=BLUE)
-        for label, record in self.epochs.items():
-            terms = contrasted_terms(record, self.columns, self.n_terms)
-            of = dict(zip(record.component_ids.tolist(), terms, strict=True))
-            labels.append("\n".join([str(label), *of.get(topic, [])]))
-        ax.set_xticks(range(len(row)), labels, fontsize=FONT, parse_math=False)
-        ax.set_xlim(-0.5, len(row) - 0.5)
-        ax.set_ylim(0.0, 1.1 * max(np.nanmax(row), 1e-300))
-        self._in_percent(ax.yaxis)
-        ax.set_ylabel("share of rows", fontsize=FONT)
-        title = self._topic_label(self.names.get(topic), f"topic {topic}")
-        ax.set_title(title, fontsize=FONT, color=GREY, parse_math=False)
-        return ax
 
     def _draw_line(self, line, row, unit):
         """Draw the discs of one topic over epochs."""

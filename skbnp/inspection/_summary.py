@@ -346,11 +346,6 @@ def next_steps(account: "Account") -> list[str]:
     is_flat = not hasattr(model, "tree_")
     is_words, has_many = account.unit == "token", account.n_active > MANY
     steps = list(account.cautions)
-    if read.is_stream(model) and not model.converged_ and model.n_iter_ > 0:
-        steps.append(
-            "Follow the score of held-out documents from call to call (HeldOutMonitor):"
-            " a stream has no last pass that could converge."
-        )
     if is_sampler(model) and is_flat and len(getattr(model, "samples_", ())) > 1:
         if not steps:
             steps.append("See with consensus_components which topics all samples have.")
@@ -365,24 +360,12 @@ def next_steps(account: "Account") -> list[str]:
         steps.append(
             f"For {n} topics, which are easier to read: reduce_topics(..., {n})."
         )
-    may_ask = not is_flat and getattr(model, "n_themes", 0) is None
-    if may_ask and (model.tree_.parent == 0).sum() == 1:
-        steps.append(
-            "Ask for themes, n_themes=8: the documents alone tell no two apart."
-        )
     if X is None and is_words:
         more = f"groups of {noun}s, " * is_flat
         steps.append(
             f"Give documents, summary(..., X=X): adds {more}a document for each {noun} "
             "and a score."
         )
-    elif is_flat and has_many:
-        steps.append(
-            "Draw all groups with TopicGroupsDisplay, and join topics that are one to "
-            "you with merge_components."
-        )
-    elif not is_flat:
-        steps.append("Draw the tree with TopicTreeDisplay.")
     if X is not None and is_words:
         steps.append(
             f"Read more documents of a {noun} with top_documents, then name it with "

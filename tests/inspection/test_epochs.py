@@ -21,7 +21,6 @@ from skbnp.inspection import (
     top_terms,
     topics_over_time,
 )
-from skbnp.inspection._over_time import contrasted_terms
 from skbnp.trees import TreeView
 
 LIFETIMES = np.tile([0, 2], (10, 1))
@@ -124,19 +123,6 @@ def test_figure_has_a_line_for_each_topic(trees):
     assert max(ends) <= display.ax_.transData.transform((-0.5, 0))[0]
 
 
-def test_figure_of_a_topic(trees):
-    display = EpochTreeDisplay.from_estimator(trees)
-    born = int(emerging_topics(trees, min_samples=5)["topic"].iloc[0])
-    ax = display.plot_topic(born)
-    shares = ax.lines[0].get_ydata()
-    assert np.isnan(shares[0])
-    record = trees.epochs_[1991]
-    mass = record.masses[record.component_ids == born][0]
-    assert_allclose(shares[1], mass / record.masses.sum())
-    with pytest.raises(ValueError, match="topic must be one of"):
-        display.plot_topic(1000)
-
-
 def test_models_without_epochs_are_refused(counts):
     hdp = HDP(4, max_iter=1).fit(counts)
     for function in (
@@ -212,19 +198,6 @@ def test_models_whose_columns_are_no_shares_are_refused(drawn):
         topics_over_time(model, X)
 
 
-def test_figure_of_a_topic_has_its_terms_in_each_epoch(trees):
-    node = int(trees.component_ids_[-1])
-    names = np.array([f"w{j}" for j in range(40)])
-    ax = EpochTreeDisplay.from_estimator(trees, names, n_terms=2).plot_topic(node)
-    for text, (label, record) in zip(
-        ax.get_xticklabels(), trees.epochs_.items(), strict=True
-    ):
-        terms = contrasted_terms(record, names, 2)
-        place = np.flatnonzero(record.component_ids == node)
-        own = [term for k in place for term in terms[k]]
-        assert text.get_text().splitlines() == [str(label), *own]
-
-
 # -- what a figure says ----------------------------------------------------------------
 
 
@@ -261,11 +234,3 @@ def test_terms_beside_a_line_are_those_of_the_epoch_in_which_it_is_largest(many)
     year = list(many.epochs_)[int(np.argmax(shares))]
     assert text.startswith(f"5: w{year % 60}")
     assert text.endswith(f"({year})")
-
-
-def test_terms_are_contrasted_with_the_parent_and_the_siblings():
-    directions = np.array([[9.0, 1, 1], [9, 2, 0], [9, 0, 2]])
-    record = SimpleNamespace(
-        components=sp.csr_array(directions), tree=TreeView([-1, 0, 0], np.ones(3) / 3)
-    )
-    assert contrasted_terms(record, np.array(list("abc")), 1) == [["a"], ["b"], ["c"]]

@@ -59,7 +59,6 @@ OTHERS = {
     "Stability",
     "TokenTopics",
     "TopicPath",
-    "TopicPathDisplay",
     "TopicShares",
     "TopicText",
     "match_components",
@@ -330,8 +329,6 @@ def test_dollar_signs_are_drawn_as_such():
     inspection.set_topic_names(flat, names)
     trees = DependentTrees(random_state=0, max_iter=3).fit(X, epochs=groups)
     epochs = inspection.EpochTreeDisplay.from_estimator
-    of_topic = epochs(trees, terms)
-    of_topic.plot_topic(trees.component_ids_[0])
     chain = GibbsHDP(max_iter=20, random_state=0).fit(X)
     given = inspection.TopicSharesDisplay.from_estimator(flat, X, groups, terms)
     displays = [
@@ -343,7 +340,6 @@ def test_dollar_signs_are_drawn_as_such():
         HistoryDisplay.from_estimator(flat),
         TopicTraceDisplay.from_estimator(chain),
         epochs(trees, terms),
-        of_topic,
         inspection.TopicTreeDisplay.from_estimator(trees, terms),
     ]
     for display in displays:

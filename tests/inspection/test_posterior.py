@@ -11,7 +11,6 @@ from checks.long import along_diagonal
 from skbnp import GibbsHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import ComponentsPosteriorDisplay, TopicTraceDisplay
-from skbnp.inspection._history import MOST_BARS, MOST_BINS, bin_width, binned
 from skbnp.utils.fitted import best_sample, has_mixed, mixing
 
 DISPLAYS = [ComponentsPosteriorDisplay, TopicTraceDisplay]
@@ -28,12 +27,6 @@ def bars_of(display):
     )
 
 
-def posterior(numbers):
-    return ComponentsPosteriorDisplay(
-        n_components=numbers, shares=np.full(len(numbers), 1 / len(numbers))
-    ).plot()
-
-
 # -- number of topics ------------------------------------------------------------------
 
 
@@ -42,27 +35,6 @@ def test_each_number_of_topics_has_a_bar_as_high_as_its_share(sampler):
     left, right, height = bars_of(display).T
     assert_allclose((left + right) / 2, [3, 4, 5, 6])
     assert_allclose(height, [0.5, 0.25, 0.2, 0.05])
-
-
-@pytest.mark.parametrize("low", [1, 17, 1290])
-@pytest.mark.parametrize("span", [1, 2, 29, 30, 31, 60, 300, 5000])
-def test_bins_hold_every_share_once(low, span):
-    rng = np.random.default_rng(span)
-    shares = rng.dirichlet(np.ones(span))
-    begin, width, total = binned(np.arange(low, low + span), shares)
-    assert_array_equal(np.diff(begin), width)
-    for first, held in zip(begin, total, strict=True):
-        inside = np.arange(max(first, low), min(first + width, low + span))
-        assert_allclose(held, shares[inside - low].sum(), atol=1e-12)
-    assert len(total) <= max(MOST_BARS, MOST_BINS)
-
-
-@pytest.mark.parametrize(
-    ("span", "width"),
-    [(0, 1), (29, 1), (30, 2), (49, 2), (50, 5), (500, 50), (1200, 50), (1300, 100)],
-)
-def test_bins_are_round_and_few(span, width):
-    assert bin_width(0, span) == width
 
 
 # -- trace -----------------------------------------------------------------------------
