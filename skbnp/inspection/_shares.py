@@ -418,36 +418,6 @@ class TopicShares:
             }
         )
 
-    def slopes_to_frame(self) -> DataFrame:
-        """List the slopes.
-
-        Returns
-        -------
-        frame : pandas DataFrame
-            A row for each topic: "topic", "slope", "low", "high", "terms".
-
-        Raises
-        ------
-        ImportError
-            If pandas is not installed.
-        ValueError
-            If labels are neither numbers nor dates nor periods.
-        """
-        if self.slope is None:
-            raise ValueError(
-                "by must be numbers, dates or periods for slopes, got labels as "
-                f"{self.groups.tolist()[0]!r}."
-            )
-        return import_pandas().DataFrame(
-            {
-                "topic": self.topics,
-                "slope": self.slope,
-                "low": self.slope_low,
-                "high": self.slope_high,
-                "terms": self.terms,
-            }
-        )
-
     def differences(self, reference: Any = None) -> "TopicShares":
         """Subtract the shares of one group from those of each other group.
 

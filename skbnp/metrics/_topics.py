@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
-from sklearn.feature_extraction.text import CountVectorizer
+from numpy.typing import NDArray
 
 from skbnp.utils import fitted as read
 from skbnp.utils import validation as valid
@@ -25,7 +24,6 @@ EPSILON = 1e-12
 def topic_coherence(
     topics: Any,
     X: Any,
-    feature_names: ArrayLike | None = None,
     *,
     measure: str = "npmi",
     n_terms: int = 10,
@@ -34,15 +32,12 @@ def topic_coherence(
 
     Parameters
     ----------
-    topics : fitted topic model, Pipeline, array-like or list of list of str
+    topics : fitted topic model, Pipeline or array-like
         A model, or anybody's topics as an array of shape (n_components, n_features), of
-        which the largest entries are taken; or the terms of each topic, the most
-        probable first.
+        which the largest entries are taken.
     X : {array-like, sparse matrix} of shape (n_samples, n_features), or iterable
         Reference documents: counts of the same columns; raw documents for a text
-        Pipeline; or lists of tokens, which are looked up by the names of terms.
-    feature_names : array-like of str of shape (n_features,), default=None
-        Names of columns, as in :func:`skbnp.inspection.top_terms`.
+        Pipeline.
     measure : {"npmi", "umass"}, default="npmi"
         What is computed of the terms of a topic, see Notes.
     n_terms : int, default=10
@@ -60,8 +55,7 @@ def topic_coherence(
     TypeError
         If components have signs.
     ValueError
-        If `X` has no documents with tokens or another number of columns, or terms
-        have no names by which they could be found.
+        If `X` has no documents with tokens or another number of columns.
 
     Warns
     -----
@@ -100,15 +94,17 @@ def topic_coherence(
     Examples
     --------
     >>> from skbnp.metrics import topic_coherence
-    >>> texts = [["sun", "rain"], ["rain", "sun"], ["oil", "coal"], ["coal", "oil"]]
-    >>> topic_coherence([["sun", "rain"], ["sun", "coal"]], texts).round(3).tolist()
+    >>> X = [[1, 1, 0, 0], [2, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 2]]
+    >>> topic_coherence([[3, 2, 0, 0], [3, 0, 0, 2]], X).round(3).tolist()
     [1.0, -0.95]
     """
-    topics, X = read.listed_terms(topics), _listed(X)
-    columns, names = read.leading_columns(topics, n_terms, feature_names, X)
-    are_named = read.is_term_lists(topics) or read.are_named(topics, feature_names)
+    columns = read.leading_columns(topics, n_terms)
     counted = np.unique(np.concatenate([*columns, np.zeros(0, dtype=np.intp)]))
-    present, n = _present(topics, X, counted, names, are_named)
+    counts = _reference(topics, read.documents_of(X))
+    n = int((np.diff(counts.indptr) > 0).sum())
+    if n == 0:
+        raise ValueError("X must have a document with tokens, got none.")
+    present = sp.csr_array(sp.csc_array(counts)[:, counted]).sign()
     together = sp.csr_array(present.T @ present)
     coherence, n_absent = np.full(len(columns), np.nan), []
     for k, of_topic in enumerate(columns):
@@ -143,66 +139,23 @@ def _umass(joint: Array) -> float:
 MEASURES = {"npmi": _npmi, "umass": _umass}
 
 
-def _present(
-    topics: Any, X: Any, counted: Ints, names: NDArray, are_named: bool
-) -> tuple[sp.csr_array, int]:
-    """Return which documents have which of the counted columns, and their number.
-
-    Documents without tokens do not count. `names` are those of all columns.
-    """
-    if not _are_token_lists(X):
-        counts = _reference(topics, X, len(names))
-        n, present = (
-            (np.diff(counts.indptr) > 0).sum(),
-            sp.csc_array(counts)[:, counted],
-        )
-    elif not are_named:
-        raise ValueError(
-            "feature_names must name the columns of topics where X is lists of tokens, "
-            "got None."
-        )
-    else:
-        vectorizer = CountVectorizer(analyzer=list, vocabulary=names[counted])
-        n, present = sum(len(tokens) > 0 for tokens in X), vectorizer.transform(X)
-    if n == 0:
-        raise ValueError("X must have a document with tokens, got none.")
-    return sp.csr_array(present, dtype=np.float64).sign(), int(n)
-
-
-def _reference(topics: Any, X: Any, n_features: int) -> sp.csr_array:
+def _reference(topics: Any, X: Any) -> sp.csr_array:
     """Check counts of reference documents in the columns of topics."""
-    rows = X if read.is_term_lists(topics) else read.model_rows(topics, X)
+    rows = read.model_rows(topics, X)
     own = getattr(rows, "columns", None)
     counts = valid.check_counts(rows, whom="topic_coherence")
     counts.eliminate_zeros()
+    n_features = read.topics(topics)[1].shape[1]
     if counts.shape[1] != n_features:
         raise ValueError(
             f"X has {counts.shape[1]} columns, but topics have {n_features}."
         )
-    if read.is_term_lists(topics) or own is None or not isinstance(own[0], str):
+    if own is None or not isinstance(own[0], str):
         return counts
     known = getattr(read.fitted_model(topics), "feature_names_in_", own)
     if list(own) != list(known):
         raise ValueError("X must have the columns of topics, in their order.")
     return counts
-
-
-def _listed(X: Any) -> Any:
-    """Return texts, or lists of tokens, of other containers as lists."""
-    if getattr(X, "ndim", 0) == 1 and not sp.issparse(X):
-        X = list(X)
-    is_text = isinstance(X, np.ndarray) and X.dtype.kind in "OUT" and X.size > 0
-    if is_text and isinstance(X.flat[0], str):
-        X = X.tolist()
-    return read.documents_of(X)
-
-
-def _are_token_lists(X: Any) -> bool:
-    """Whether documents are lists of tokens."""
-    if not isinstance(X, (list, tuple)):
-        return False
-    first = next((doc for doc in X if len(doc) > 0), None)
-    return isinstance(first, (list, tuple, np.ndarray)) and isinstance(first[0], str)
 
 
 def _warn_if_absent(columns: Sequence[Ints], n_absent: NDArray) -> None:
@@ -223,9 +176,9 @@ def topic_diversity(topics: Any, *, n_terms: int = 25) -> float:
 
     Parameters
     ----------
-    topics : fitted topic model, Pipeline, array-like or list of list of str
-        A model, an array of shape (n_components, n_features), or lists of terms. Of a
-        model, topics in use count.
+    topics : fitted topic model, Pipeline or array-like
+        A model, or an array of shape (n_components, n_features). Of a model, topics in
+        use count.
     n_terms : int, default=25
         Terms of each topic.
 
@@ -255,10 +208,10 @@ def topic_diversity(topics: Any, *, n_terms: int = 25) -> float:
     Examples
     --------
     >>> from skbnp.metrics import topic_diversity
-    >>> topic_diversity([["sun", "rain"], ["coal", "rain"]])
+    >>> topic_diversity([[3, 2, 0], [0, 2, 3]], n_terms=2)
     0.75
     """
-    columns, _ = read.leading_columns(read.listed_terms(topics), n_terms)
+    columns = read.leading_columns(topics, n_terms)
     terms = np.concatenate([*columns, np.zeros(0, dtype=np.intp)])
     if len(terms) == 0:
         raise ValueError("topics must have a term, got none.")

@@ -4,7 +4,7 @@ A model is an estimator, a Pipeline that ends in one, a fitted search, or topics
 as an array.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
 
@@ -290,14 +290,10 @@ def in_use(estimator) -> Flags:
     return used
 
 
-def are_named(estimator, feature_names: ArrayLike | None = None) -> bool:
+def are_named(estimator) -> bool:
     """Whether the columns of a model have names, or only numbers."""
-    model = fitted_model(estimator)
-    return (
-        feature_names is not None
-        or _pipeline_names(unwrap(estimator)) is not None
-        or hasattr(model, "feature_names_in_")
-    )
+    has_names = hasattr(fitted_model(estimator), "feature_names_in_")
+    return has_names or _pipeline_names(unwrap(estimator)) is not None
 
 
 def documents_of(X: Any) -> Any:
@@ -308,40 +304,6 @@ def documents_of(X: Any) -> Any:
 def n_rows_of(X: Any) -> int:
     """Return the number of rows of a matrix or a list; 0 of None."""
     return 0 if X is None else X.shape[0] if hasattr(X, "shape") else len(X)
-
-
-def listed_terms(topics: Any) -> Any:
-    """Return terms of topics in other containers as lists; all else as it is.
-
-    Raises ValueError if topics are texts.
-    """
-    if isinstance(topics, (Iterator, Mapping)):
-        topics = list(topics.values() if isinstance(topics, Mapping) else topics)
-    values = topics.to_numpy() if hasattr(topics, "to_numpy") else topics
-    if isinstance(values, np.ndarray) and values.dtype.kind in "OUT" and values.size:
-        if isinstance(values.flat[0], (str, list, tuple, np.ndarray)):
-            topics = values.tolist()
-    are_listed = isinstance(topics, (list, tuple))
-    if isinstance(topics, str) or (
-        are_listed and any(isinstance(one, str) for one in topics)
-    ):
-        raise ValueError(
-            "topics must be a model, an array of probabilities, or lists of terms, "
-            f'[["sun", "rain"], ...], got texts: {topics[:50]!r}.'
-        )
-    if not are_listed:
-        return topics
-    return [of.tolist() if isinstance(of, np.ndarray) else of for of in topics]
-
-
-def is_term_lists(value: object) -> bool:
-    """Whether topics are given as lists of their terms."""
-    return (
-        isinstance(value, (list, tuple))
-        and len(value) > 0
-        and all(isinstance(terms, (list, tuple)) for terms in value)
-        and any(isinstance(term, str) for terms in value for term in terms[:1])
-    )
 
 
 def distributions(estimator) -> Array:
@@ -356,44 +318,13 @@ def distributions(estimator) -> Array:
     return normalised_rows(components, 0.0)
 
 
-def leading_columns(
-    estimator, n_terms: int, feature_names: ArrayLike | None = None, X: Any = None
-) -> tuple[list[Ints], NDArray[np.object_]]:
-    """Return the columns of the most probable terms of topics, and their names.
-
-    Topics not in use have none. Lists of terms are numbered by `feature_names`, by the
-    columns of the frame `X`, or, without these, in order of appearance.
-    """
-    if not is_term_lists(estimator):
-        distr, used = distributions(estimator), in_use(estimator)
-        names = column_names(estimator, distr.shape[1], feature_names)
-        result = [
-            largest(row, n_terms) if is_used else np.zeros(0, dtype=np.intp)
-            for row, is_used in zip(distr, used, strict=True)
-        ]
-        return [of[distr[k, of] > 0.0] for k, of in enumerate(result)], names
-    lists = [list(dict.fromkeys(terms[:n_terms])) for terms in estimator]
-    if feature_names is None:
-        feature_names = getattr(X, "columns", None)
-    if feature_names is None:
-        if hasattr(X, "shape"):
-            raise ValueError(
-                "feature_names must name the columns of X where topics are lists of "
-                "terms, got None."
-            )
-        feature_names = list(dict.fromkeys(term for terms in lists for term in terms))
-    given = np.asarray(feature_names, dtype=object).ravel()
-    names = np.array([str(name) for name in given], dtype=object)
-    number = {name: j for j, name in enumerate(names)}
-    unknown = sorted({term for terms in lists for term in terms if term not in number})
-    if unknown:
-        raise ValueError(
-            f"topics must have terms among feature_names, got {unknown[:3]} and "
-            f"{len(unknown)} such in all."
-        )
-    return [
-        np.array([number[term] for term in terms], dtype=np.intp) for terms in lists
-    ], names
+def leading_columns(estimator, n_terms: int) -> list[Ints]:
+    """Return the columns of the most probable terms of topics, none if not in use."""
+    result = []
+    for row, is_used in zip(distributions(estimator), in_use(estimator), strict=True):
+        best = largest(row, n_terms * bool(is_used))
+        result.append(best[row[best] > 0.0])
+    return result
 
 
 # Chains of a sampler: the sample that is shown, R-hat and sample size.
