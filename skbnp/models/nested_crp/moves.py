@@ -433,10 +433,12 @@ class TreeEdits(trials.EditMoves):
         def update(
             topics: TopicTree, last: PathStats | None, memo: DocPaths, rest: PathStats
         ) -> trials.Result:
-            # Documents that a node has lost may go anywhere, others to what changes.
+            # Documents that a node has lost may go anywhere, others to what changes:
+            # to a new branch, not to others of the node that it grows from.
             is_first, tree, open_to = last is None, topics.tree, None
             if proposal.children or not is_first:
-                below = map(tree.subtree_of, proposal.children)
+                changed = proposal.children[proposal.kind == "birth" :]
+                below = map(tree.subtree_of, changed)
                 open_to = np.concatenate([tree.ids[:0], *below])
             memo = paths if is_first else memo
             memo = local_step.update_paths(topics, priors, X, memo, open_to)
