@@ -245,8 +245,8 @@ MEMORY = """
 Peak of the resident memory (MB) of a `fit` of all of `arxiv_large` ({n_docs} documents,
 {n_tokens} tokens), three sweeps, topic prior 0.05, one chain; each in a process of its
 own. "more MB" is beyond a process that has only loaded the corpus and the libraries
-(first row). Target: peak below 1 GB (1024 MB). A second
-chain adds 31 bytes per token.
+(first row). Target: peak below 1 GB (1024 MB), by default {default:.0f} MB. A second
+chain adds {chain:.0f} bytes per token.
 """
 LEARNERS = {
     "corpus and libraries": {},
@@ -270,7 +270,12 @@ def memory(options):
             row = {"fit": name, "peak MB": megabytes, "more MB": megabytes - first}
             row["bytes/token"] = row["more MB"] * 2**20 / n_tokens
             rows.append(show(row | {"topics": n_topics}))
-    reading = MEMORY.format(n_docs=counts.shape[0], n_tokens=n_tokens)
+    reading = MEMORY.format(
+        n_docs=counts.shape[0],
+        n_tokens=n_tokens,
+        default=rows[2]["peak MB"],
+        chain=rows[4]["bytes/token"] - rows[1]["bytes/token"],
+    )
     common.save("gibbs_memory", rows, list(rows[0]), reading)
 
 
