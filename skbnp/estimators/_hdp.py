@@ -1,6 +1,5 @@
 """Estimator of the HDP, direct assignment or collapsed, by variational inference."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +20,6 @@ from skbnp.estimators._known_topics import (
     StartTopics,
     TopicPriorLike,
     base_prior,
-    given_topics,
     n_given,
 )
 from skbnp.estimators._saved import check_type
@@ -48,6 +46,8 @@ from skbnp.models.hdp.held_out_trials import REMEMBERED, HeldOutTrials
 from skbnp.models.hdp.local import CollapsedStep, DocumentStep
 from skbnp.models.hdp.moves import PrintedMoves, SplitMerge
 from skbnp.models.hdp.stream_trials import StreamTrials
+from skbnp.models.hdp_franchise.chain import sample_topics
+from skbnp.models.hdp_franchise.model import Concentrations
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils import validation as valid
 from skbnp.utils.labels import Factors, Label
@@ -71,7 +71,7 @@ FINAL_PASSES, FINAL_PASSES_MEAN_FIELD, FINAL_EXACT_PASSES = 6, 8, 3
 #: topics that come late are learned slowly.
 FULL_SIZE = 80
 #: Sweeps of the sampler from which topics of short documents start, see
-#: `benchmarks/results/short_documents.md`.
+#: `benchmarks/results/short_documents.md`; half as many in each split of few documents.
 N_SWEEPS = 200
 
 
@@ -607,8 +607,9 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
             held_out = self._hold_out(corpus, seed_entropy)
             train = corpus if held_out is None else held_out.train
         given = train, seen, model, seed_entropy, n_docs
-        if self._is_sampled(corpus):
-            return self._start_from(*given, self._sampled(train, seed_entropy))
+        if self._is_sampled(corpus) and not has_few_tokens(corpus.X):
+            topics = self._sampled(N_SWEEPS, train, OF_ALL_FITS)
+            return self._start_from(*given, topics.heaviest(self.max_components))
         return self._start_from(*given)
 
     def _is_sampled(self, corpus) -> bool:
@@ -623,27 +624,14 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
         has_known = not isinstance(self.topic_word_prior, Real)
         return not has_known and has_short_documents(corpus.X)
 
-    def _sampled(self, corpus, seed_entropy) -> StartTopics:
+    def _sampled(self, n_sweeps, corpus, seed_entropy) -> StartTopics:
         """Return topics after sweeps of the Gibbs sampler, fractions rounded up."""
-        # Another model, for short documents alone.
-        from skbnp.estimators._gibbs_hdp import GibbsHDP
-
+        state = self._start_state(corpus.n_docs, None)
+        names = "corpus_concentration", "doc_concentration", "topic_word_prior"
+        start = Concentrations(*(getattr(state, name) for name in names))
         seed = int(stream(seed_entropy, Purpose.START, 1).integers(2**31))
-        sampler = GibbsHDP(
-            doc_concentration=self.doc_concentration,
-            corpus_concentration=self.corpus_concentration,
-            topic_word_prior=self.topic_word_prior,
-            max_iter=N_SWEEPS,
-            random_state=seed,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # those of documents have been given
-            sampler.fit(corpus.X.ceil())
-        given = given_topics(sampler, corpus.X.shape[1])
-        order = np.argsort(-given.weights, kind="stable")
-        most = np.sort(order[: self.max_components])
-        shares = given.weights[most] * (given.weights.sum() / given.weights[most].sum())
-        return given._replace(distr=given.distr[most], weights=shares)
+        distr, shares = sample_topics(corpus.X.ceil(), start, n_sweeps, seed)
+        return StartTopics(distr, shares, None)
 
     def _start_stream(self, model, counts, seed_entropy, n_docs):
         """Return the start from documents of a stream that are not held out."""
@@ -893,7 +881,10 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
             is_fresh = not goes_on and isinstance(self.init, str)
             splits = self._splits(corpus, posterior) if is_fresh else []
             if splits:
-                passes = self._cross_fitted(posterior, splits, *given).passes()
+                trials = self._cross_fitted(posterior, splits, *given)
+                if self._is_sampled(corpus):
+                    trials.sample = partial(self._sampled, N_SWEEPS // 2)
+                passes = trials.passes()
             else:
                 passes = self._held_out_trials(*given, posterior, held_out).passes()
             return SearchLearner(posterior, passes)
@@ -956,14 +947,18 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
         """Hold out the documents that judge trials; None if there are too few.
 
         They are the same in a fit that continues: after an interrupt during trials
-        nothing has been learned from them.
+        nothing has been learned from them. Of short documents they are the same
+        whatever the seed, as splits of few documents are.
         """
+        if self._is_sampled(corpus):
+            seed_entropy = OF_ALL_FITS
         return hold_out(corpus.X, stream(seed_entropy, Purpose.SPLIT_TOKENS, 0))
 
     def _splits(self, corpus, posterior):
         """Return the held-out documents of each split if documents are few, or []."""
         are_few = self.min_gain > 0.0 and has_few_judges(corpus.X)
-        if self._is_sampled(corpus) or not (are_few or has_few_tokens(corpus.X)):
+        are_few &= not self._is_sampled(corpus)
+        if not (are_few or has_few_tokens(corpus.X)):
             return []
         return hold_out_each(corpus.X, stream(OF_ALL_FITS, Purpose.SPLIT_TOKENS, 1))
 

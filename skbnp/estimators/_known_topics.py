@@ -444,6 +444,12 @@ class StartTopics(NamedTuple):
         held *= n_tokens * shares / total
         return held
 
+    def heaviest(self, n_topics: int | None) -> "StartTopics":
+        """At most so many topics, which have the shares of all."""
+        most = np.sort(np.argsort(-self.weights, kind="stable")[:n_topics])
+        shares = self.weights[most] * (self.weights.sum() / self.weights[most].sum())
+        return self._replace(distr=self.distr[most], weights=shares)
+
 
 def given_topics(init: Any, n_features: int) -> StartTopics:
     """Return the topics of a fitted model, with `n_features` columns.

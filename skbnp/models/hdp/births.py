@@ -24,6 +24,7 @@ from skbnp.models.hdp.burstiness import N_DOCS, evenly, learn_burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, fold_in
 from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.local import MAX_ITER, TOL, CollapsedStep
+from skbnp.models.hdp.model import SMALLEST_WEIGHT
 from skbnp.models.hdp.moves import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.rows.batch import Batch
@@ -152,6 +153,23 @@ def propose_births(
     weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
     words = old.remade(topics, seen, kept)
     return posterior.restarted(words, weights, kept)
+
+
+def start_again(
+    posterior: HDPPosterior, train: Corpus, distr: Array, shares: Array
+) -> HDPPosterior:
+    """Return a posterior that starts again from topics of given shares.
+
+    `distr` are distributions over all words, (K, V), and `shares` of all tokens, (K,).
+    """
+    old, corpus = posterior.global_stats.topic_words, train.word_counts()
+    seen = old.seen.with_words(np.flatnonzero(corpus))
+    topics = np.ascontiguousarray(distr[:, seen.words].T)
+    topics *= corpus.sum() * shares / topics.sum(axis=0)
+    kept = np.arange(min(len(shares), old.shape[1]))  # ids: topics have no order
+    weights = np.maximum(np.append(shares, 1.0 - shares.sum()), SMALLEST_WEIGHT)
+    words = old.remade(topics, seen, kept)
+    return posterior.restarted(words, weights / weights.sum(), kept)
 
 
 def add_topics(posterior: HDPPosterior, topics: sp.csr_array, shares: Array) -> None:

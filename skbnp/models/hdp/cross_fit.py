@@ -19,9 +19,9 @@ likewise: it leaves out the words that a smaller share of its documents has.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,7 +31,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp import held_out as judging
-from skbnp.models.hdp.births import DOC_SHARE, propose_births
+from skbnp.models.hdp.births import DOC_SHARE, propose_births, start_again
 from skbnp.models.hdp.held_out import Gain, HeldOut, compare, deal
 from skbnp.models.hdp.held_out_trials import MARGIN, HeldOutTrials, equivalent_numbers
 from skbnp.models.hdp.model import HDPState
@@ -148,6 +148,9 @@ class CrossFittedTrials:
     _: KW_ONLY
     compares_fixed: bool = True  # whether tokens are few; else trials alone
     place: int = PRIORS.index(0.03)  # of the last best topic prior
+    #: Samples topics of training documents by a seed, if fits start from these.
+    sample: Callable[[Corpus, int], Any] | None = None
+    samples: dict[tuple[int, int], Any] = field(default_factory=dict)
 
     def passes(self) -> Passes[None]:
         """Choose a number of topics before the first pass; make those over all."""
@@ -178,14 +181,29 @@ class CrossFittedTrials:
     def _begin_one(
         self, posterior: HDPPosterior, place: int, n_topics: int, start: int = 0
     ) -> HeldOutTrials:
-        """Trials of a split, from topics that start from training documents."""
+        """Trials of a split, from topics that start from training documents.
+
+        Or from topics that are sampled, at most so many.
+        """
         held_out, n_old = self.held_out[place], self.n_carried
+        if self.sample is not None:
+            topics = self._sample(posterior.seed_entropy, place).heaviest(n_topics)
+            given = held_out.train, topics.distr, topics.weights
+            return self.make(start_again(posterior, *given), held_out)
         key = (place, n_topics, start) if start else (place, n_topics)
         rng = stream(posterior.seed_entropy, Purpose.MOVE, *key)
         begun = propose_births(
             posterior, held_out.train, n_topics - n_old, rng, n_old, 1.0, DOC_SHARE
         )
         return self.make(begun, held_out)
+
+    def _sample(self, seed_entropy: int, place: int) -> Any:
+        """Topics that are sampled from the training documents of a split."""
+        if (seed_entropy, place) not in self.samples:
+            assert self.sample is not None
+            train = self.held_out[place].train
+            self.samples[seed_entropy, place] = self.sample(train, seed_entropy)
+        return self.samples[seed_entropy, place]
 
     def _fixed(self, n_topics: int) -> Candidate:
         """Learn `n_topics` topics in each split, and score its held-out documents."""
@@ -204,6 +222,10 @@ class CrossFittedTrials:
         limit = posterior.max_components
         if not self.moves.births:
             limit = posterior.state.n_components
+        if self.sample is not None:
+            places = range(len(self.held_out))
+            sizes = [len(self._sample(OF_ALL_FITS, one).weights) for one in places]
+            limit = min(limit, max(sizes))
         least, most = max(self.n_carried, 1), max(min(most, NUMBERS[-1]), 1)
         numbers = {n for n in NUMBERS if n < limit} | {min(limit, most + 1)}
         return sorted(int(n) for n in numbers if least <= n <= most)
@@ -425,7 +447,7 @@ class CrossFittedTrials:
         learned = {name: getattr(found, name) for name in LEARNED_PRIORS}
         fits = [
             self._begin_one(self.posterior, place, number, start)
-            for start in range(N_STARTS if number > 1 else 1)
+            for start in range(N_STARTS if number > 1 and self.sample is None else 1)
         ]
         learn_fixed(fits)
         for one in fits:

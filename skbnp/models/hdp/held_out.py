@@ -311,12 +311,12 @@ def has_few_tokens(X: sp.csr_array) -> bool:
 
 
 def has_short_documents(X: sp.csr_array) -> bool:
-    """Whether documents are short on average: enough for one split, not too many.
+    """Whether documents are short on average, and not too many.
 
     Fractions count as one token: a sampler takes them for whole ones.
     """
-    n_tokens, limit = X.sum(), min(SHORT * X.shape[0], MOST_SAMPLED)
-    return bool(FEW_TOKENS <= n_tokens < limit and np.ceil(X.data).sum() < limit)
+    limit = min(SHORT * X.shape[0], MOST_SAMPLED)
+    return bool(X.sum() < limit and np.ceil(X.data).sum() < limit)
 
 
 def has_few_judges(X: sp.csr_array) -> bool:

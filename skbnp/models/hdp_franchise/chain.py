@@ -176,6 +176,12 @@ COLUMNS = (
     "word_concentration",
     "group_concentration",
 )
+#: Sweeps from topics at random before documents may repeat words, at most: topics form
+#: from all tokens first.
+PLAIN_SWEEPS = 15
+#: Where topics are sampled as a start: those at random that tokens have first, and
+#: sweeps between draws of the concentrations.
+N_STARTED, SWEEPS_PER_DRAW = 100, 5
 #: Tokens of a piece of a sweep, about: some 20 ms.
 TOKENS_PER_PIECE = 1 << 17
 
@@ -313,14 +319,18 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
 
     def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
         """Resample the seats of one piece of the documents; begin repeats if due."""
-        n_before, now = self.state.step - self.state.begin, self.seating.concentrations
+        n_before, seating = self.state.step - self.state.begin, self.seating
         is_time = self.repeats_from is not None and n_before >= self.repeats_from
-        if begin == 0 and is_time and not now.has_repeats:  # so far all tokens sit
-            d, c = model.START
-            self.seating.concentrations = replace(
-                now, word_discount=d, word_concentration=c
-            )
-        self._advance(begin, stop, self.seating.meal_part, rng)
+        if begin == 0 and is_time and not seating.concentrations.has_repeats:
+            self.begin_repeats()
+        self._advance(begin, stop, seating.meal_part, rng)
+
+    def begin_repeats(self) -> None:
+        """Let documents repeat words from now on; so far all tokens sit at tables."""
+        now, (d, c) = self.seating.concentrations, model.START
+        self.seating.concentrations = replace(
+            now, word_discount=d, word_concentration=c
+        )
 
     def _end(self, rng: np.random.Generator) -> tuple[FranchiseState, list[Lineage]]:
         """End a sweep: name dishes, split and merge them, draw hyperparameters."""
@@ -435,6 +445,39 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
     def sample(self, run: RunTasks = run_in_turn) -> FranchiseSample:
         """Copy what prediction reads of the present state."""
         return FranchiseSample.of(self.seating, self.state)
+
+
+def sample_topics(
+    X: sp.csr_array, start: model.Concentrations, n_sweeps: int, seed_entropy: int
+) -> tuple[Array, Array]:
+    """Sample topics of documents, a start of other models; no sweep is recorded.
+
+    Tokens start from topics at random. Each sweep ends with a split-merge proposal, and
+    some with a draw of the concentrations. Returns distributions of the topics over
+    words, (K, V), and their shares, (K,).
+    """
+    tokens, rng = Tokens.from_counts(X), stream(seed_entropy, Purpose.START, 0)
+    dish = rng.integers(0, N_STARTED, len(tokens), dtype=np.int32)
+    tables, _ = model.TableAssignments.one_per_dish(tokens, dish)
+    priors = Priors(True, False, corpus=(1.0, 1.0), doc=(1.0, 1.0))
+    begin = FranchiseStart(concentrations=start, tables=tables)
+    chain = FranchiseChain(tokens, priors, seed_entropy, begin)
+    seating = chain.seating
+    for step in range(1, n_sweeps + 1):
+        rng = stream(seed_entropy, Purpose.SWEEP, 0, step)
+        for first, stop in chain.pieces:
+            chain._advance(first, stop, seating.meal_part, rng)
+        seating.tidy()
+        if propose_moves(seating, 1, rng):
+            seating.tidy()
+        if step == PLAIN_SWEEPS:
+            chain.begin_repeats()
+        if step % SWEEPS_PER_DRAW == 0:
+            priors.resample(seating, rng)
+    tables = seating.customers
+    distr = seating.dish_counts().toarray() + seating.topic_word_prior
+    distr /= distr.sum(axis=1, keepdims=True)
+    return distr, tables / (tables.sum() + seating.corpus_concentration)
 
 
 def _check_tables(state: FranchiseState, tokens: Tokens, n_before: int) -> None:
