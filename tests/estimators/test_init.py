@@ -160,12 +160,14 @@ def test_what_gives_no_topics_of_the_columns_is_refused(taker):
     estimator.fit(frame)
 
 
-def short_mixtures(seed=0, n_docs=2500):
-    """Documents of five tokens that mix twelve topics, and the topics."""
+def short_mixtures(seed=0, n_docs=2500, n_tokens=5):
+    """Documents of a few tokens that mix twelve topics, and the topics."""
     rng = np.random.default_rng(seed)
     topics = rng.dirichlet(np.full(600, 0.05), 12)
     shares = rng.dirichlet(np.full(12, 0.25), n_docs)
-    return sp.csr_array(rng.multinomial(5, shares @ topics).astype(float)), topics
+    return sp.csr_array(
+        rng.multinomial(n_tokens, shares @ topics).astype(float)
+    ), topics
 
 
 def match(hdp, topics):
@@ -181,6 +183,30 @@ def test_topics_of_short_documents_start_from_a_sampler(monkeypatch):
     # Of single documents most topics have a few words.
     monkeypatch.setattr(HDP, "_is_sampled", lambda *_: False)
     assert match(HDP(random_state=0).fit(X), topics) < 0.6
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_few_short_documents_start_from_a_sampler(monkeypatch, all_splits):
+    X, topics = short_mixtures(n_docs=300, n_tokens=15)
+    one, two = (HDP(random_state=0, n_jobs=n).fit(X) for n in (1, 2))
+    assert_array_equal(one.components_, two.components_)
+    assert one._posterior.is_cross_fitted
+    assert match(one, topics) > 0.8
+    assert one.n_components_ == HDP(random_state=1).fit(X).n_components_
+    assert HDP(max_components=6, random_state=0).fit(X).n_components_ <= 6
+    monkeypatch.setattr(HDP, "_is_sampled", lambda *_: False)
+    assert match(HDP(random_state=0).fit(X), topics) < 0.75
+
+
+def test_seeds_share_the_split_and_the_start_of_short_documents():
+    X, _ = short_mixtures()
+    corpus = Corpus(X)
+    one, two = (HDP(random_state=0)._hold_out(corpus, seed) for seed in (1, 2))
+    assert_array_equal(one.rows, two.rows)
+    long = Corpus(10.0 * X)
+    one, two = (HDP(random_state=0)._hold_out(long, seed) for seed in (1, 2))
+    assert len(one.rows) == len(two.rows)
+    assert (one.rows != two.rows).any()
 
 
 @pytest.mark.parametrize(

@@ -474,10 +474,10 @@ def sample_topics(
             chain.begin_repeats()
         if step % SWEEPS_PER_DRAW == 0:
             priors.resample(seating, rng)
-    tables = seating.customers
+    n_tables = seating.customers
     distr = seating.dish_counts().toarray() + seating.topic_word_prior
     distr /= distr.sum(axis=1, keepdims=True)
-    return distr, tables / (tables.sum() + seating.corpus_concentration)
+    return distr, n_tables / (n_tables.sum() + seating.corpus_concentration)
 
 
 def _check_tables(state: FranchiseState, tokens: Tokens, n_before: int) -> None:
