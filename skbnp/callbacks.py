@@ -5,11 +5,12 @@ They need scikit-learn 1.9 or later, but for `Checkpoint`.
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
@@ -20,7 +21,7 @@ from skbnp.utils.sklearn import CallbackContext
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted
 
-__all__ = ["Checkpoint", "HeldOutMonitor", "TopicTermsMonitor"]
+__all__ = ["AlertMonitor", "Checkpoint", "HeldOutMonitor", "TopicTermsMonitor"]
 
 
 def __dir__() -> list[str]:
@@ -439,6 +440,127 @@ class TopicTermsMonitor(_PassMonitor):
                     [largest(np.abs(topic), self.n_terms) for topic in topics]
                 ),
             )
+
+
+class AlertMonitor(_PassMonitor):
+    """Record the topics of a stream that are new, or have faded, each once.
+
+    Attach it to an :class:`skbnp.HDP` with ``hdp.set_callbacks(AlertMonitor())``; after
+    a call of `partial_fit`, or every few calls, it lists what
+    :func:`skbnp.inspection.emerging_topics` does. `fit` has no alerts.
+
+    Parameters
+    ----------
+    n_calls : int or None, default=None
+        Calls of the stream among which topics are new. None: half of those of which
+        documents are kept.
+    report : callable or None, default=None
+        Called with one line of text for each alert, as ``logging.warning``.
+    feature_names : array-like of str of shape (n_features,), default=None
+        Names of the columns in these lines. None takes `feature_names_in_`, if any.
+    n_terms : int, default=5
+        Terms of each topic.
+    every : int, default=1
+        Calls between alerts.
+
+    Attributes
+    ----------
+    history_ : dict of lists
+        One entry per alert: `step` (updates made), `call`, `kind` ("new" or "faded"),
+        `begin` (the first call with the topic, or without), `topic` (id, -1 if the
+        model has none yet), `n_documents` (kept ones), `p_value`, `terms` (columns by
+        which it differs most from older topics) and `line`.
+
+    See Also
+    --------
+    skbnp.inspection.emerging_topics : The same of a stream as it is.
+
+    Examples
+    --------
+    >>> from skbnp import HDP
+    >>> from skbnp.callbacks import AlertMonitor
+    >>> from skbnp.datasets import make_bars
+    >>> corpus = make_bars(900, side=5, random_state=0)
+    >>> share = corpus.doc_topic_distr[:, 0]
+    >>> old, late = corpus.data[share < 0.01], corpus.data[share > 0.3]
+    >>> monitor = AlertMonitor(n_calls=1)
+    >>> hdp = HDP(random_state=0).set_callbacks(monitor)
+    >>> for chunk in (old[:200], old[200:], late[:50]):
+    ...     hdp = hdp.partial_fit(chunk)
+    >>> monitor.history_["kind"][0], monitor.history_["begin"][0]
+    ('new', 3)
+    """
+
+    fields = "step call kind begin topic n_documents p_value terms line".split()
+    _reported: list[Any]  # changes of the entries
+
+    def __init__(
+        self,
+        n_calls: int | None = None,
+        report: Callable[[str], object] | None = None,
+        feature_names: ArrayLike | None = None,
+        n_terms: int = 5,
+        every: int = 1,
+    ):
+        super().__init__(every)
+        self.n_calls = None if n_calls is None else _check_positive("n_calls", n_calls)
+        self.report = report
+        self.feature_names = feature_names
+        self.n_terms: int = _check_positive("n_terms", n_terms)
+
+    def setup(self, estimator: BaseEstimator, context: CallbackContext) -> None:
+        """Forget the previous fit, or go on with a stream.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that begins.
+
+        Raises
+        ------
+        TypeError
+            If the estimator keeps no documents of streams.
+        """
+        if not hasattr(type(estimator), "_kept_documents"):
+            raise TypeError(
+                "AlertMonitor must be set on an HDP, which keeps documents of streams, "
+                f"got {type(estimator).__name__}."
+            )
+        super().setup(estimator, context)
+        if not self.history_["step"]:
+            self._reported = []
+        del self._reported[len(self.history_["step"]) :]
+
+    def _look(self, fitted_estimator: BaseEstimator) -> None:
+        """Record changes that were not recorded before."""
+        model: Any = fitted_estimator
+        kept = model._kept_documents
+        if kept is None:
+            return
+        call, since = model.n_iter_, None
+        if self.n_calls is not None:
+            since = max(call - self.n_calls, int(kept[1].min()))
+        if since is not None and since >= call:
+            return
+        names: Any = self.feature_names
+        if names is None:
+            names = getattr(model, "feature_names_in_", None)
+        for change in model._changes(since):
+            if any(change.is_like(other) for other in self._reported):
+                continue
+            columns = change.leading(self.n_terms)
+            terms = [f"column {j}" if names is None else str(names[j]) for j in columns]
+            given = getattr(model, "topic_names_", {})
+            line = change.line(terms, given.get(change.topic))
+            self._reported.append(change)
+            shared = "kind", "begin", "topic", "n_documents", "p_value"
+            entry = {name: getattr(change, name) for name in shared}
+            step = _latest_step(model)
+            self._add(step=step, call=call, terms=columns, line=line, **entry)
+            if self.report is not None:
+                self.report(line)
 
 
 def _latest_step(model: BaseEstimator) -> int:

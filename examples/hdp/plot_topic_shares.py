@@ -44,8 +44,8 @@ print(shares.differences().to_text(n_components=5))
 # Does the share grow with the length of a docstring, the package being equal? Several
 # covariates are a frame, whose texts become an indicator of each value but the first.
 # Coefficients are differences of shares: these are of packages, and of a docstring ten
-# times as long. With formulaic installed, ``formula="package * log_length"`` combines
-# columns.
+# times as long. (``link="logit"`` has log odds ratios instead, where no package lacks a
+# topic.) With formulaic installed, ``formula="package * log_length"`` combines columns.
 lengths = np.asarray(model[:-1].transform(texts).sum(axis=1)).ravel()
 covariates = pd.DataFrame(
     {"package": packages, "log10 length": np.log10(np.maximum(lengths, 1.0))}

@@ -122,14 +122,32 @@ def warn_if_empty_topics(n_empty: int, n_topics: int) -> None:
 
 
 def warn_of_values(survey: surveys.CountSurvey, *, are_rounded: bool) -> None:
-    """Warn of small weights, unless they are rounded, which warns itself."""
+    """Warn of values other than counts, which change the topics.
+
+    If they are rounded, the rounding warns of small weights itself.
+    """
     mean = survey.n_tokens / max(survey.n_stored, 1)
     length = survey.n_tokens / max(survey.n_docs, 1)
-    if survey.n_stored > 0 and mean < 1.0 and length < SHORT and not are_rounded:
+    is_small = survey.n_stored > 0 and mean < 1.0 and length < SHORT
+    is_tf_idf = is_small and survey.form == "tf-idf"
+    if survey.form not in ("", "flat", None) and not is_tf_idf:
+        warn_caller(
+            f"The values in X are counts x, or shares of them, that went through "
+            f"{survey.form}: sums of such values mean nothing, and topics may come "
+            "out too many. Give the counts themselves (percentages will do, too)."
+        )
+    elif is_small and not are_rounded:
         warn_caller(
             f"The weights in X are {mean:.2g} on average, as of tf-idf or of shares, "
             "but stand for tokens: a document of small weights tells little of its "
             "topics. Use counts (CountVectorizer), or percentages of shares."
+        )
+    elif survey.form == "flat":
+        warn_caller(
+            f"The values in X, {mean:.3g} on average, are no whole numbers, and vary "
+            "less than half as much as counts would, as measurements or logarithms do: "
+            "topics would tell rows apart that differ by noise. Give counts; "
+            "HierarchicalComponentAnalysis takes measurements."
         )
 
 

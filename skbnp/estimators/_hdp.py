@@ -46,8 +46,6 @@ from skbnp.models.hdp.held_out_trials import REMEMBERED, HeldOutTrials
 from skbnp.models.hdp.local import CollapsedStep, DocumentStep
 from skbnp.models.hdp.moves import PrintedMoves, SplitMerge
 from skbnp.models.hdp.stream_trials import StreamTrials
-from skbnp.models.hdp_franchise.chain import sample_topics
-from skbnp.models.hdp_franchise.model import Concentrations
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils import validation as valid
 from skbnp.utils.labels import Factors, Label
@@ -626,6 +624,10 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
 
     def _sampled(self, n_sweeps, corpus, seed_entropy) -> StartTopics:
         """Return topics after sweeps of the Gibbs sampler, fractions rounded up."""
+        # Another model, for short documents alone.
+        from skbnp.models.hdp_franchise.chain import sample_topics
+        from skbnp.models.hdp_franchise.model import Concentrations
+
         state = self._start_state(corpus.n_docs, None)
         names = "corpus_concentration", "doc_concentration", "topic_word_prior"
         start = Concentrations(*(getattr(state, name) for name in names))

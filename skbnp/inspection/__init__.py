@@ -15,6 +15,7 @@ from skbnp.inspection._groups import TopicGroups as TopicGroups
 from skbnp.inspection._groups import (
     TopicGroupsDisplay,
     TopicPath,
+    TopicPathDisplay,
     topic_groups,
     topic_path,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "TokenTopics",
     "TopicGroupsDisplay",
     "TopicPath",
+    "TopicPathDisplay",
     "TopicShares",
     "TopicSharesDisplay",
     "TopicTermsDisplay",

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from skbnp.components.topic_groups import Grouping, TopicCounts, group_topics
+from skbnp.components.topic_groups import Grouping, TopicCounts, cut, group_topics
 from skbnp.estimators._merges import merges_of, merges_to
 from skbnp.inference.executor import Executor
 from skbnp.inspection import _terms
@@ -168,6 +168,8 @@ class TopicGroups:
         Numbers of topics, as `component_ids_`.
     topic_terms : list of list of str
         Terms of each topic, those that tell it apart first.
+    above : TopicGroups or None
+        The next level, of fewer groups, which these are parts of.
 
     See Also
     --------
@@ -187,6 +189,7 @@ class TopicGroups:
     topic_weights: Array
     topic_ids: Ints
     topic_terms: list[list[str]]
+    above: "TopicGroups | None" = None
 
     def members(self, group: int) -> Ints:
         """Return the rows of the topics of a group, heaviest first.
@@ -211,20 +214,32 @@ class TopicGroups:
         Parameters
         ----------
         n_lines : int, default=20
-            Lines at most, 4 or more, beside those of the message; lighter topics, then
-            lighter groups are left out.
+            Lines at most, 4 or more, beside those of the message and of levels above;
+            lighter topics, then lighter groups are left out.
 
         Returns
         -------
         text : str
             Lines of at most 80 characters; the message comes first.
         """
-        lines = []
-        for line in outline(self, fold(self, n_lines)):
+        lines, before = [], [-1] * len(self._levels)
+        sections = fold(self, n_lines)
+        sections.sort(key=lambda section: self._place(section.group))
+        for line in outline(self, sections):
+            here = self._place(line.group)[1:] if line.group >= 0 else before
+            for level, group, last in zip(self._levels, here, before, strict=True):
+                if group != last:
+                    weight = f"{100 * level.weights[group]:.1f} %"
+                    start = f"theme {group} of {level.n_groups}, {weight}: "
+                    lines.append(joined(start, level.terms[group]))
+            before = list(here)
             start = line.start + ": " * bool(line.terms)
             if line.topic >= 0:
                 weight = 100 * self.topic_weights[line.topic]
                 start = f"{self.topic_ids[line.topic]:5}  {weight:5.1f} %  "
+                if line.group < 0:
+                    for level in self._levels:
+                        start += f"theme {level.labels[line.topic]}: "
             elif line.level == 2:
                 start = " " * 16 + start
             lines.append(joined(start, line.terms))
@@ -234,16 +249,28 @@ class TopicGroups:
         return self.to_text()
 
     @property
+    def _levels(self) -> "list[TopicGroups]":
+        """Levels above, that of the fewest groups first."""
+        return [*self.above._levels, self.above] if self.above is not None else []
+
+    def _place(self, group: int) -> list[int]:
+        """Where a group stands: those by themselves last, then groups above it."""
+        if group < 0:
+            return [1] + [0] * len(self._levels)
+        topic = int(self.members(group)[0])
+        return [0, *(int(level.labels[topic]) for level in self._levels)]
+
+    @property
     def _is_one(self) -> bool:
         """Whether there is one group because documents are no evidence of more."""
         return self.n_groups == 1 and bool(self.message)
 
 
-@validated(n_groups=[POSITIVE, None])
+@validated(n_groups=[POSITIVE, "array-like", None])
 def topic_groups(
     estimator: Any,
     X: Any = None,
-    n_groups: int | None = None,
+    n_groups: int | Sequence[int] | None = None,
     *,
     doc_topic: MatrixLike | None = None,
     feature_names: ArrayLike | None = None,
@@ -267,8 +294,10 @@ def topic_groups(
         Documents, those of the fit or others: what `estimator.transform` takes. With
         `None`, and without `doc_topic`, topics are grouped by themselves, as words
         share them: each term counts as a document.
-    n_groups : int, default=None
-        Number of groups; `None` finds it by the evidence.
+    n_groups : int or array-like of int, default=None
+        Number of groups; `None` finds it by the evidence. Several numbers are levels:
+        the largest is found by the evidence, and the groups of each other are merged
+        from these, in the order of `linkage`, so that levels are nested.
     doc_topic : array-like or sparse of shape (n_samples, n_components), default=None
         Expected tokens of topics in documents, in the place of `X`; with `X`, shares
         of topics, instead of those of `transform`.
@@ -349,43 +378,56 @@ def topic_groups(
     used = np.flatnonzero(tokens)
     if len(used) == 0:
         raise ValueError("Documents must have tokens of the topics, got none.")
-    if n_groups is not None and n_groups > len(used):
+    numbers: list[Any] = [None] if n_groups is None else np.unique(n_groups).tolist()
+    if n_groups is not None and not all(
+        isinstance(of, int) and 1 <= of <= len(used) for of in numbers
+    ):
         raise ValueError(
             f"n_groups must be at most {len(used)}, the number of topics with tokens, "
-            f"got {n_groups}."
+            f"and whole, got {n_groups}."
         )
+    most = numbers[-1]
     counts = sp.csr_array(counts[:, used])
-    result = group_topics(TopicCounts.of(counts[np.diff(counts.indptr) > 0]), n_groups)
+    result = group_topics(TopicCounts.of(counts[np.diff(counts.indptr) > 0]), most)
     weights = tokens / tokens.sum()
     if not read.is_array(estimator):
         weights = _terms.rank_topics(estimator, X if doc_topic is None else None).shares
     n_rows = int((np.diff(counts.indptr) > 0).sum())
-    message = _message(result, n_rows, unit, n_groups, len(tokens) - len(used))
-    one = n_groups is None and not result.is_worth_it
+    message = _message(result, n_rows, unit, most, len(tokens) - len(used))
+    one = most is None and not result.is_worth_it
     n = len(tokens)
     tree = _with_unused(result.merges, used, n) * [1.0, 1.0, 1.0 / n_rows, 1.0]
     gains = np.append(result.gains, np.zeros(n - len(used))) / n_rows
-    given = result.labels * (not one), weights[used], distr[used]
-    labels, sums, means = _means_of(*given)
-    whole = np.full(n, -1)
-    whole[used] = labels
-    overall = (sums / sums.sum() if sums.any() else np.ones_like(sums)) @ means
-    columns = _terms.columns_by_relevance(means, overall, n_terms, RELEVANCE)
-    return TopicGroups(
-        labels=whole,
-        n_groups=len(sums),
-        weights=sums,
-        components=means,
-        terms=[names[of].tolist() for of in columns],
-        linkage=tree,
-        gains=gains,
-        gain=0.0 if one else result.gain / n_rows,
-        concentrations=(result.outer, result.inner),
-        message=message,
-        topic_weights=weights,
-        topic_ids=read.topic_numbers(model, n),
-        topic_terms=_terms.relevant_terms(estimator, names, n_terms),
-    )
+    n_found = len(np.unique(result.labels))
+    topic_terms = _terms.relevant_terms(estimator, names, n_terms)
+    levels: list[TopicGroups] = []
+    for number in numbers:
+        is_last = number == most
+        labels = result.labels * (not one) if is_last else cut(result.merges, number)
+        labels, sums, means = _means_of(labels, weights[used], distr[used])
+        whole = np.full(n, -1)
+        whole[used] = labels
+        overall = (sums / sums.sum() if sums.any() else np.ones_like(sums)) @ means
+        columns = _terms.columns_by_relevance(means, overall, n_terms, RELEVANCE)
+        lost = gains[len(used) - n_found : len(used) - len(sums)].sum()
+        groups = TopicGroups(
+            labels=whole,
+            n_groups=len(sums),
+            weights=sums,
+            components=means,
+            terms=[names[of].tolist() for of in columns],
+            linkage=tree,
+            gains=gains,
+            gain=0.0 if one else result.gain / n_rows + float(lost) * (not is_last),
+            concentrations=(result.outer, result.inner),
+            message=message if is_last else "",
+            topic_weights=weights,
+            topic_ids=read.topic_numbers(model, n),
+            topic_terms=topic_terms,
+            above=levels[-1] if levels else None,
+        )
+        levels.append(groups)
+    return levels[-1]
 
 
 def _means_of(labels, weights, distr) -> tuple[Ints, Array, Array]:
@@ -580,8 +622,9 @@ class TopicGroupsDisplay(Display):
         X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
                 default=None
             Documents, as in :func:`topic_groups`.
-        n_groups : int, default=None
-            Number of groups, as in :func:`topic_groups`.
+        n_groups : int or array-like of int, default=None
+            Number of groups, as in :func:`topic_groups`; levels are in the tree of
+            merges.
         ax : matplotlib Axes, default=None
             Axes to draw in; type shrinks where they are too small for it. `None` makes
             a figure of fitting size.
@@ -745,10 +788,14 @@ class TopicPath:
         Share of the documents that the model was fitted to, whose scores flatter large
         numbers of topics; 0 where the fit has no record of its documents, as on a
         cluster.
+    n_best : int or None
+        Of all numbers that trials of the fit compared (`n_components_gains_`), the one
+        that predicted best; None if `min_gain` was 0.
 
     See Also
     --------
     topic_path : Makes it.
+    TopicPathDisplay : Draws it.
     """
 
     sizes: Ints
@@ -759,6 +806,7 @@ class TopicPath:
     scores: Array
     coherences: Array
     share_of_fit: float
+    n_best: int | None = None
 
     def __repr__(self) -> str:
         first, last = self.sizes[[0, -1]].tolist()
@@ -851,6 +899,7 @@ def topic_path(estimator: Any, X: Any = None) -> TopicPath:
     --------
     skbnp.reduce_topics : The fitted model at one of these numbers, and how topics are
         merged.
+    TopicPathDisplay : The path as a figure.
 
     Notes
     -----
@@ -875,6 +924,7 @@ def topic_path(estimator: Any, X: Any = None) -> TopicPath:
     """
     ids, pairs, losses = merges_of(estimator)
     model: Any = read.fitted_model(estimator)
+    gains = getattr(model, "n_components_gains_", {})
     sizes = len(ids) - np.arange(len(pairs) + 1)
     scored, scores, share = sizes[:0], np.zeros((0, 2)), 0.0
     if X is not None:
@@ -895,6 +945,7 @@ def topic_path(estimator: Any, X: Any = None) -> TopicPath:
         scores=scores[:, 0],
         coherences=scores[:, 1],
         share_of_fit=share,
+        n_best=max(gains, key=lambda n: gains[n], default=None),
     )
 
 
@@ -921,3 +972,123 @@ def _scores(model: Any, pairs: Ints, scored: Ints, rows: Any) -> Array:
         result[place, 1] = finite.mean() if len(finite) else np.nan
         done = end
     return result
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TopicPathDisplay(Display):
+    """Score of one fit against its number of topics, from its own down.
+
+    Best made with :meth:`from_estimator`. The horizontal axis is logarithmic; lines
+    mark the number of the fit, the one that predicted best before topics had to bring
+    a share (`min_gain`), and a chosen one, if given. Of a path without scores the
+    information that is lost is drawn.
+
+    Parameters
+    ----------
+    path : TopicPath
+        What :func:`topic_path` returns.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+        The scores.
+    marks_ : list of matplotlib Line2D
+        The number of the fit, the one that predicted best if it is another, and the
+        chosen one.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
+
+    See Also
+    --------
+    topic_path : The numbers themselves.
+    skbnp.reduce_topics : The model with the number that you choose.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skbnp import HDP
+    >>> from skbnp.datasets import make_bars
+    >>> from skbnp.inspection import TopicPathDisplay
+    >>> X = make_bars(400, random_state=0).data
+    >>> hdp = HDP(20, split_merge=False, random_state=0).fit(X[:300])
+    >>> display = TopicPathDisplay.from_estimator(hdp, X=X[300:], n=10)
+    >>> len(display.marks_)
+    2
+    >>> plt.show()
+    """
+
+    path: TopicPath
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, feature_names=None, *, X=None, ax=None, **kwargs
+    ) -> Self:
+        """Merge the topics of a fitted model step by step, and draw the path.
+
+        Parameters
+        ----------
+        estimator : fitted HDP, GibbsHDP or StickBreakingHDP, or Pipeline
+            As in :func:`topic_path`.
+        feature_names : None
+            Ignored; all displays take it.
+        X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
+                default=None
+            Documents to score, as in :func:`topic_path`.
+        ax : matplotlib Axes, default=None
+            Axes to draw in. `None` makes a figure.
+        **kwargs : dict
+            Handed to :meth:`plot`.
+
+        Returns
+        -------
+        display : TopicPathDisplay
+            The drawn display.
+        """
+        return cls(path=topic_path(estimator, X)).plot(ax, **kwargs)
+
+    @validated(n=[POSITIVE, None])
+    def plot(self, ax=None, *, n=None, **kwargs) -> Self:
+        """Draw the path.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            As in :meth:`from_estimator`.
+        n : int, default=None
+            Number of topics to mark.
+        **kwargs : dict
+            Handed to matplotlib's `plot` for the scores.
+
+        Returns
+        -------
+        display : TopicPathDisplay
+            This object.
+        """
+        path = self.path
+        ax = self._begin(ax, layout="constrained")
+        from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+        at, values, label = path.sizes, path.lost, "information on words lost"
+        unit = "nats per token"
+        if len(path.scored):
+            at, values, label = path.scored, path.scores, "score"
+            if path.share_of_fit > 0.0:
+                unit += f"; {path.share_of_fit:.0%} of documents are of the fit"
+        style = self._line_style(kwargs, len(at), color=COLOURS[0])
+        (self.line_,) = ax.plot(at, values, **style)
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        marks = [(len(path.component_ids), GREY, "in the fit")]
+        if path.n_best not in (None, len(path.component_ids)):
+            marks.append((path.n_best, COLOURS[2], "predict best (min_gain=0)"))
+        if n is not None:
+            path.labels(n)  # raises if there is no such number
+            marks.append((n, COLOURS[1], "chosen"))
+        self.marks_ = [
+            ax.axvline(number, color=color, lw=1.2, ls="--", label=f"{number:,} {what}")
+            for number, color, what in marks
+        ]
+        self._legend(self.marks_)
+        self._finish(ax, xlabel="topics", ylabel=f"{label} ({unit})")
+        return self

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, polygamma, stdtrit, xlogy
+from scipy.special import expit, ndtri, polygamma, stdtrit, xlogy
 from sklearn.base import BaseEstimator
 
 from skbnp.distributions import log_growth
@@ -300,13 +300,22 @@ def members_of(onto: sp.csr_array, weights: Array) -> list[Ints]:
 GROUPS = 50
 #: Weights of documents in draws that are made together.
 WEIGHTS = 1 << 22
+#: Steps of a fit with a link, at most, and the change at which it ends.
+STEPS, STEP_TOL = 50, 1e-8
+#: Link of a share that is zero or one, at most.
+FARTHEST = 30.0
 #: Name of a coefficient of all documents.
 INTERCEPT = "Intercept"
-#: What an estimate is: of a group, of a covariate, of two groups.
-SHARE, CHANGE, DIFFERENCE = "share", "change of the share", "difference of shares"
+#: What an estimate is, by link.
+MEASURES = {
+    "identity": ("share", "change of the share", "difference of shares"),
+    "logit": ("log odds", "log odds ratio", "log odds ratio"),
+    "log": ("log share", "log ratio", "log ratio of shares"),
+}
 SHARES: dict[str, list] = {
     "formula": [str, None],
     "per": [valid.StrOptions({"document", "token"})],
+    "link": [valid.StrOptions(set(MEASURES))],
     "confidence": [valid.CONFIDENCE],
     "n_draws": [valid.at_least(20)],
     "merge_similarity": [valid.Interval(Real, 0, 1, closed="right")],
@@ -340,7 +349,7 @@ class TopicShares:
         Documents with tokens; of a covariate those in which it is not zero.
     slope, slope_low, slope_high : ndarray of shape (n_components,) or None
         Change of the share per unit of the label, of dates and periods per year, by
-        least squares, and its interval, nan of two documents; None if
+        least squares or by the link, and its interval, nan of two documents; None if
         labels are neither numbers nor dates nor periods, or categories in another
         order.
     terms : list of list of str
@@ -354,7 +363,8 @@ class TopicShares:
     freedom : ndarray of int of shape (n_groups,)
         Degrees of freedom: documents, or clusters, less numbers fitted.
     measure : str
-        What `mean` is: "share", "difference of shares" or "change of the share".
+        What `mean` is: "share", "difference of shares", "change of the share", or
+        another by the link.
 
     See Also
     --------
@@ -483,6 +493,7 @@ class TopicShares:
 
         mean, draws = summed(self.mean), summed(self.draws)
         std, low, high = _limits(mean, draws, freedom, self.confidence)
+        kinds = next(of for of in MEASURES.values() if self.measure in of)
         return replace(
             self,
             groups=np.array(list(weights)),
@@ -493,7 +504,7 @@ class TopicShares:
             n_documents=used @ self.n_documents,
             draws=draws,
             freedom=freedom,
-            measure=DIFFERENCE if self._are_levels else self.measure,
+            measure=kinds[2] if self.measure == kinds[0] else self.measure,
             slope=None,
             slope_low=None,
             slope_high=None,
@@ -524,10 +535,12 @@ class TopicShares:
             Estimates with their intervals, in per cent of shares and their differences;
             not the intercept of covariates.
         """
+        is_percent = self.measure in MEASURES["identity"]
+        unit, scale, digits = (" (%)", 100.0, 1) if is_percent else ("", 1.0, 2)
         level = f"{100 * self.confidence:g} %"
         rows = np.flatnonzero(self.groups != INTERCEPT)
         heads = [
-            f"{self.measure} (%), {level} interval",
+            f"{self.measure}{unit}, {level} interval",
             *map(str, self.groups[rows]),
         ]
         lines = [heads, ["---", *["---:"] * len(rows)]]
@@ -536,7 +549,7 @@ class TopicShares:
             cells = [f"{name}: {' '.join(self.terms[k][:n_terms])}"]
             for row in rows:
                 values = self.mean[row, k], self.low[row, k], self.high[row, k]
-                mean, low, high = (f"{100 * one:.1f}" for one in values)
+                mean, low, high = (f"{scale * one:.{digits}f}" for one in values)
                 limits = "-" if low == "nan" else f"{low} to {high}"
                 cells.append(f"{mean} ({limits})")
             lines.append(cells)
@@ -548,7 +561,7 @@ class TopicShares:
     @property
     def _are_levels(self) -> bool:
         """Whether rows are shares of groups, and not differences or coefficients."""
-        return self.measure == SHARE
+        return any(self.measure == of[0] for of in MEASURES.values())
 
     def _chosen(self, n_components: int) -> Ints:
         """Choose topics: those that differ most between groups, the heaviest first.
@@ -576,6 +589,7 @@ def topic_shares(
     *,
     formula: str | None = None,
     per: str = "document",
+    link: str = "identity",
     sample_weight: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     confidence: float = 0.9,
@@ -607,6 +621,10 @@ def topic_shares(
         package formulaic. The design of `patsy.dmatrix` is a frame for `by`.
     per : {"document", "token"}, default="document"
         Whether each document or each token counts as one.
+    link : {"identity", "logit", "log"}, default="identity"
+        Function of the expected share that is linear: estimates, slopes and
+        differences are on its scale. "identity" is least squares, "logit" the
+        fractional logit [2]_, "log" has ratios of shares.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each document in the population, such as that of a survey.
     clusters : array-like of shape (n_samples,), default=None
@@ -649,7 +667,8 @@ def topic_shares(
     Warns
     -----
     UserWarning
-        If groups have one document or cluster each, or none.
+        If groups have one document or cluster each, or none, or with a link if a topic
+        is in all or none of the documents of a group, whose coefficient is not finite.
 
     See Also
     --------
@@ -661,7 +680,7 @@ def topic_shares(
     Shares are those of the tokens of documents, or of first uses where documents repeat
     words: the prior, which draws the shares of `transform` in short documents together,
     is taken out, and documents without tokens are left out. Which topic a token has is
-    uncertain, as topics are, so that both are imputed 20 times [2]_: by Gibbs sampling
+    uncertain, as topics are, so that both are imputed 20 times [3]_: by Gibbs sampling
     from the topics of the fit, given their number (see `with_topics` of
     ``inspection/_compared.py``). Topics are drawn from the words of `X` and of the
     other documents of the fit; those of a document have the mean of its group as their
@@ -676,16 +695,20 @@ def topic_shares(
     intervals: where two topics are one by mistake, their shares are wrong.
 
     Draws are Bayesian bootstrap samples of documents [1]_, or of clusters, which are
-    taken as independent draws of their group, in turns from each imputation, or of
-    trees from each kept sample of a chain (20 at most), whose nodes are put to the most
-    similar one of the best sample. Limits are those of Student's t, as many degrees of
-    freedom as documents less numbers fitted. Intervals are of one number each: of 40
+    taken as independent draws of their group; with a link, one step of weighted Fisher
+    scoring from the estimate each; in turns from each imputation, or of trees from each
+    kept sample of a chain (20 at most), whose nodes are put to the most similar one of
+    the best sample. Limits are those of Student's t, as many degrees of freedom as
+    documents less numbers fitted. Intervals are of one number each: of 40
     topics without any difference, four have an interval of 90 % without zero.
 
     References
     ----------
     .. [1] Donald B. Rubin, "The Bayesian Bootstrap", Annals of Statistics 9, 1981.
-    .. [2] Donald B. Rubin, "Multiple Imputation for Nonresponse in Surveys", 1987.
+    .. [2] Leslie E. Papke and Jeffrey M. Wooldridge, "Econometric Methods for
+       Fractional Response Variables With an Application to 401(k) Plan Participation
+       Rates", Journal of Applied Econometrics 11, 1996.
+    .. [3] Donald B. Rubin, "Multiple Imputation for Nonresponse in Surveys", 1987.
 
     Examples
     --------
@@ -724,13 +747,19 @@ def topic_shares(
     drawn = [of[is_used] for of in drawn]
     weights = weights[is_used] * (totals[0][is_used] if per == "token" else 1.0)
     models, n_documents = asked.models(is_used)
-    estimates, draws, freedom = _estimated(
-        models, drawn, weights / weights.mean(), units[is_used], n_draws, rng
+    estimates, draws, freedom, farthest = _estimated(
+        models, drawn, weights / weights.mean(), units[is_used], n_draws, rng, link
     )
     std, low, high = _limits(estimates, draws, freedom, confidence)
+    if farthest >= FARTHEST:
+        warn_caller(
+            f"link={link!r} has no finite estimate where a topic is in none or all of "
+            "the documents of a group. Use coarser groups, or link='identity'."
+        )
     n, has_slope = len(asked.names), len(estimates) > len(asked.names)
     if asked.codes is not None:
-        low[:n], high[:n] = np.clip(low[:n], 0.0, 1.0), np.clip(high[:n], 0.0, 1.0)
+        if link == "identity":
+            low[:n], high[:n] = np.clip(low[:n], 0.0, 1.0), np.clip(high[:n], 0.0, 1.0)
         alone = int((freedom[:n] < 1).sum())
         if alone:
             has_limits = has_slope and not np.isnan(low[-1]).all()
@@ -761,7 +790,7 @@ def topic_shares(
         confidence=float(confidence),
         draws=draws[:, :n],
         freedom=freedom[:n],
-        measure=CHANGE if asked.codes is None else SHARE,
+        measure=MEASURES[link][asked.codes is None],
     )
 
 
@@ -877,15 +906,51 @@ def _coarse(labels: RowLabels) -> Ints:
     return ranks * GROUPS // len(codes)
 
 
-def _fitted(weights: Array, shares: Array, design: Array) -> Array:
-    """Fit coefficients by weighted least squares, (n_draws, n_fitted, n_components).
+def _moments(values: Array, link: str) -> tuple[Array, Array]:
+    """Return expected shares and their derivative by the linear predictor."""
+    values = np.clip(values, -FARTHEST, FARTHEST)
+    if link == "identity":
+        return values, np.ones_like(values)
+    mean = expit(values) if link == "logit" else np.exp(values)
+    return mean, mean * (1.0 - mean) if link == "logit" else mean
 
-    `weights` (n_draws, n_docs), `design` (n_docs, n_fitted).
+
+def _step(weights: Array, shares: Array, design: Array, start: Array, link: str):
+    """Make a step of weighted Fisher scoring, (n_draws, n_fitted, n_components).
+
+    Exact in one step of least squares. `weights` (n_draws, n_docs), `design` (n_docs,
+    n_fitted), `start` (n_fitted, n_components).
     """
     n_fitted = design.shape[1]
-    sums = np.stack([(weights * column) @ shares for column in design.T], axis=1)
+    mean, derivative = _moments(design @ start, link)
+    score = np.stack(
+        [(weights * column) @ (shares - mean) for column in design.T], axis=1
+    )
     squares = (design[:, :, None] * design[:, None]).reshape(len(design), -1)
-    return np.linalg.solve((weights @ squares).reshape(-1, n_fitted, n_fitted), sums)
+
+    def solved(of, right):
+        information = (weights @ (squares * of)).reshape(-1, n_fitted, n_fitted)
+        return np.linalg.solve(information, right)
+
+    if link == "identity":
+        return start + solved(1.0, score)
+    each = [
+        solved(derivative[:, [k]], score[:, :, [k]]) for k in range(shares.shape[1])
+    ]
+    return start + np.concatenate(each, axis=2)
+
+
+def _fitted(weights: Array, shares: Array, design: Array, link: str) -> Array:
+    """Fit coefficients, (n_fitted, n_components)."""
+    result = np.zeros((design.shape[1], shares.shape[1]))
+    for _ in range(STEPS):
+        before, result = result, _step(weights[None], shares, design, result, link)[0]
+        values = design @ result
+        if link == "identity" or np.abs(design @ (result - before)).max() < STEP_TOL:
+            break
+        if np.abs(values).max() > FARTHEST:
+            break
+    return result
 
 
 def _estimated(
@@ -895,12 +960,14 @@ def _estimated(
     units: Ints,
     n_draws: int,
     rng: Any,
-) -> tuple[Array, Array, Ints]:
+    link: str,
+) -> tuple[Array, Array, Ints, float]:
     """Return coefficients of models, (n, n_components), their draws, and freedom.
 
-    `tokens` are draws of those of topics in documents; models are pairs of rows and a
-    design, nan without rows. Draws with exponential weights of units have the variance
-    (n - p) / (n + 1) times too small, of n units and p numbers fitted.
+    And the linear predictor that is farthest from zero. `tokens` are draws of those of
+    topics in documents; models are pairs of rows and a design, nan without rows. Draws
+    with exponential weights of units have the variance (n - p) / (n + 1) times too
+    small, of n units and p numbers fitted.
     """
     units = np.unique(units, return_inverse=True)[1]
     mean = np.zeros(tokens[0].shape)
@@ -916,20 +983,27 @@ def _estimated(
     draws = np.full((n_draws, n, mean.shape[1]), np.nan)
     for number, of in enumerate(tokens):
         shares, own = shares_of_tokens(of)[0], np.arange(number, n_draws, len(tokens))
+        starts = [
+            _fitted(weights[rows], shares[rows], q, link) for _, rows, q, _ in fits
+        ]
         for some in row_parts((len(own), len(weights)), WEIGHTS):
             part = own[some]
             drawn = rng.standard_exponential((len(part), n_units))[:, units] * weights
-            for place, rows, q, inverse in fits:
-                draws[part, place] = inverse @ _fitted(drawn[:, rows], shares[rows], q)
+            for (place, rows, q, inverse), start in zip(fits, starts, strict=True):
+                step = _step(drawn[:, rows], shares[rows], q, start, link)
+                draws[part, place] = inverse @ step
     estimates, freedom = np.full(draws.shape[1:], np.nan), np.zeros(n, dtype=np.intp)
+    farthest = 0.0
     for place, rows, q, inverse in fits:
-        estimates[place] = inverse @ _fitted(weights[None, rows], mean[rows], q)[0]
+        fitted = _fitted(weights[rows], mean[rows], q, link)
+        estimates[place] = inverse @ fitted
+        farthest = max(farthest, float(np.abs(q @ fitted).max()))
         n_own = len(np.unique(units[rows]))
         freedom[place] = left = n_own - q.shape[1]
         deviations = draws[:, place] - draws[:, place].mean(axis=0)
         wider = np.sqrt((n_own + 1) / left) if left > 0 else np.nan
         draws[:, place] = estimates[place] + wider * deviations
-    return estimates, draws, freedom
+    return estimates, draws, freedom, farthest
 
 
 def _limits(estimates, draws, freedom, confidence):
@@ -1111,7 +1185,7 @@ class TopicSharesDisplay(Display):
             offset = SPREAD * ((rank + 0.5) / len(rows) - 0.5)
             style |= {"linestyle": "", "elinewidth": 1.2}
             ax.errorbar(mean, places + offset, xerr=reach, **style)
-        if shares._are_levels:
+        if shares._are_levels and shares.measure == "share":
             ax.set_xlim(left=0.0)
         else:
             ax.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
@@ -1153,7 +1227,7 @@ class TopicSharesDisplay(Display):
             ax.set_xticks(places, labels, parse_math=False, **style)
         elif shares.groups.dtype.kind in "iu" and len(places) < MANY:
             ax.set_xticks(places)
-        if shares._are_levels:
+        if shares.measure == "share":
             ax.set_ylim(bottom=0.0)
         self._name_values(ax.yaxis)
         ax.grid(axis="y", color=GREY, alpha=0.2)
@@ -1174,7 +1248,8 @@ class TopicSharesDisplay(Display):
 
     def _name_values(self, axis):
         """Name the axis of shares, with the probability of intervals."""
-        self._in_percent(axis)
+        if self.shares.measure in MEASURES["identity"]:
+            self._in_percent(axis)
         level = f"{100 * self.shares.confidence:g} %"
         axis.set_label_text(f"{self.shares.measure}, with {level} intervals")
         self._finish(self.ax_)

@@ -1,5 +1,6 @@
 """Survey of the counts of a corpus before learning: whether they are word counts."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,39 @@ from skbnp.utils.typing import Array, Ints
 ENOUGH_DOCS = 100
 #: Rows of which columns are compared with labels and totals: fewer may be so by chance.
 FEWEST_ROWS = 20
-#: Relative deviation of a multiple from a whole number, and range of equal sums.
-ROUNDING, SUM_RANGE = 1e-3, 1e-2
+#: Rows whose values are examined, and values of these.
+SAMPLE_ROWS, SAMPLE_VALUES = 2_000, 200_000
+#: Share of the values that must fit, and how far a value may be from a whole number.
+MOST, ROUNDING = 0.99, 1e-3
+#: Relative range of the sums of shares, which may be rounded, and of what has been
+#: transformed back.
+SUM_RANGE, EXACT_SUM_RANGE = 1e-2, 1e-3
+#: What undoes a transformation, and the name of the transformation.
+#: (Equal sums of squares are rows of one length, not roots of shares.)
+INVERSES: dict[str, tuple[Callable[[NDArray], NDArray], float]] = {
+    "np.log1p(x)": (np.expm1, EXACT_SUM_RANGE),
+    "np.log2(1 + x)": (lambda x: np.exp2(x) - 1.0, EXACT_SUM_RANGE),
+    "np.log10(1 + x)": (lambda x: 10.0**x - 1.0, EXACT_SUM_RANGE),
+    "1 + np.log(x)": (lambda x: np.exp(x - 1.0), EXACT_SUM_RANGE),
+    "np.sqrt(x)": (np.square, 0.0),
+}
+#: Larger ones may be off by hundredths, if they went through single precision.
+LARGEST_WHOLE = 1e4
+#: Larger values are no logarithms of counts.
+LARGEST_LOG = 25.0
+#: Times that each value of a function of counts comes, on average, and denominators of
+#: others that may come so often: of shared reads, and of rounded weights.
+FEWEST_COPIES, SIMPLE, DECIMAL = 20, 60.0, 1_000.0
+#: Share of the values beside units of their rows or columns that must fit: the least
+#: of a row may be no single count.
+MOST_SCALED = 0.8
+#: What a value is of the count it was made from, its unit being that of a single one.
+SCALED: dict[str, Callable[[NDArray], NDArray]] = {
+    "np.log1p(x) and scales of rows or columns": lambda v: np.exp2(v) - 1.0,
+    "1 + np.log(x) and scales of rows or columns": lambda v: np.exp(v - 1.0),
+}
+#: Values that vary less than this share of what counts of their mean would.
+FLAT = 0.5
 #: A column with so many of the tokens, and with so many times its even share.
 HEAVY, EVEN_SHARES = 0.5, 10.0
 
@@ -30,11 +62,14 @@ class CountSurvey(NamedTuple):
     different: frozenset[float]  # keys of different documents, `ENOUGH_DOCS` at most
     #: Columns that number the rows or hold their totals; None: too few rows to decide.
     labels: frozenset[int] | None
+    #: What the values are of counts: "", a transformation, or "flat"; None: no values.
+    form: str | None
 
     @classmethod
     def of(cls, counts: sp.csr_array) -> "CountSurvey":
         """Survey canonical counts; documents without tokens are left out."""
         used = np.diff(counts.indptr) > 0
+        n_given = counts.shape[0]
         counts = counts if used.all() else counts[used]
         return cls(
             counts.shape[0],
@@ -42,24 +77,30 @@ class CountSurvey(NamedTuple):
             counts.nnz,
             _different(counts),
             _labels(counts),
+            _form(counts, n_given),
         )
 
     def plus(self, other: "CountSurvey") -> "CountSurvey":
         """Combine the surveys of two parts of a corpus.
 
-        Label columns are those of both parts.
+        Label columns are those of both parts; the form is "" if the parts differ.
         """
-        labels = self.labels
+        labels, form = self.labels, self.form
         if labels is None or other.labels is None:
             labels = other.labels if labels is None else labels
         else:
             labels &= other.labels
+        if form is None or other.form is None:
+            form = other.form if form is None else form
+        elif form != other.form:
+            form = ""
         return CountSurvey(
             self.n_docs + other.n_docs,
             self.n_tokens + other.n_tokens,
             self.n_stored + other.n_stored,
             frozenset(sorted(self.different | other.different)[:ENOUGH_DOCS]),
             labels,
+            form,
         )
 
 
@@ -147,6 +188,134 @@ def _are_labels(values: Array) -> bool:
     # Were they drawn from so many numbers, none would come twice with probability
     # exp(-n^2 / 2 m), here of e^-20.
     return bool(len(values) ** 2 > 40.0 * (np.ptp(values) + 1.0))
+
+
+@np.errstate(over="ignore")  # ratios of values; large ones are not examined
+def _form(counts: sp.csr_array, n_given: int) -> str | None:
+    """Name the form of values: counts, shares or multiples of these, or weights."""
+    if counts.nnz == 0:
+        return None
+    if not (counts.data != np.rint(counts.data)).any():
+        return ""
+    some = _sample(counts)
+    if _are_proportional(some, some.data, 0.0):
+        return ""
+    name = _transformation_of_counts(some, _idfs(counts, n_given))
+    if name is not None:
+        return name
+    if _are_proportional(some, some.data, SUM_RANGE):
+        return ""
+    for name, (inverse, sum_range) in INVERSES.items():
+        if name == "np.sqrt(x)" or some.data.max() < LARGEST_LOG:
+            result = inverse(some.data)
+            if result.min() > ROUNDING and _are_proportional(some, result, sum_range):
+                return name
+    if _are_repeated(some):
+        return "some transformation"
+    return "flat" if _are_flat(some) else ""
+
+
+def _transformation_of_counts(some: sp.csr_array, idfs: list[NDArray]) -> str | None:
+    """Name the form: counts, logarithms of them, in units by row or column, or tf-idf.
+
+    Counts with units by column are weighted words, "". None: none of these.
+    """
+    rows = rows_of(some.indptr)
+    result = [(some.data / idf[some.indices], rows, "tf-idf") for idf in idfs]
+    result += [(some.data, some.indices, ""), (some.data, rows, "")]
+    for values, groups, name in result:
+        scaled = values / _least(values, groups)
+        scaled = scaled[scaled > 1.0 + ROUNDING]
+        if len(scaled) < max(FEWEST_ROWS, (1.0 - MOST) * len(values)):
+            continue
+        if _are_whole(scaled, MOST_SCALED):
+            return name
+        small = scaled[scaled < LARGEST_LOG]
+        if len(small) < MOST * len(scaled):
+            continue
+        for transformed, inverse in SCALED.items():
+            if _are_whole(inverse(small), MOST_SCALED):
+                return transformed
+    return None
+
+
+def _idfs(counts: sp.csr_array, n_docs: int) -> list[NDArray]:
+    """Weights of columns by scikit-learn's tf-idf of all documents, smoothed and not.
+
+    Those without tokens are among its `n_docs`.
+    """
+    used = np.maximum(np.bincount(counts.indices, minlength=counts.shape[1]), 1)
+    return [np.log((1 + n_docs) / (1 + used)) + 1.0, np.log(n_docs / used) + 1.0]
+
+
+def _least(values: NDArray, groups: NDArray) -> NDArray:
+    """Least value of the group of each entry, (n,)."""
+    least = np.full(groups.max() + 1, np.inf)
+    np.minimum.at(least, groups, values)
+    return least[groups]
+
+
+def _are_repeated(some: sp.csr_array) -> bool:
+    """Whether values are a function of counts: few distinct ones, no simple fractions.
+
+    And no multiples of whole numbers by columns, as of weighted words.
+    """
+    values = some.data
+    if len(np.unique(values.round(6))) > len(values) / FEWEST_COPIES:
+        return False
+    scaled = values / _least(values, some.indices)
+    return not any(map(_are_whole, (SIMPLE * values, DECIMAL * values, scaled)))
+
+
+def _sample(counts: sp.csr_array) -> sp.csr_array:
+    """Evenly spaced rows, few enough to examine."""
+    n_rows = counts.shape[0]
+    n_some = int(min(SAMPLE_ROWS, 1 + SAMPLE_VALUES * n_rows / counts.nnz))
+    if n_some >= n_rows:
+        return counts
+    return counts[np.linspace(0, n_rows - 1, n_some).astype(np.intp)]
+
+
+def _are_proportional(some: sp.csr_array, values: Array, sum_range: float) -> bool:
+    """Whether values are whole, or rows are multiples of whole numbers or shares.
+
+    Shares are rows of equal sums. Rows of one value alone decide nothing.
+    """
+    if _are_whole(values):
+        return True
+    n_stored, begin = np.diff(some.indptr), some.indptr[:-1]
+    sums = np.add.reduceat(values, begin)
+    if len(sums) > 1 and np.ptp(sums) < sum_range * sums.mean():
+        return True
+    least, most = np.minimum.reduceat(values, begin), np.maximum.reduceat(values, begin)
+    tells = np.repeat(most > (1.0 + ROUNDING) * least, n_stored)
+    return bool(tells.any()) and _are_whole(
+        (values / np.repeat(least, n_stored))[tells]
+    )
+
+
+def _are_whole(values: Array, most: float = MOST) -> bool:
+    """Whether values are whole numbers; large ones are too inexact to decide."""
+    some = values[values < LARGEST_WHOLE]
+    if len(some) < len(values) / 2:
+        return False
+    slack = ROUNDING * np.maximum(1.0, 1e-3 * some)
+    is_whole = (np.abs(some - np.rint(some)) <= slack) & (some > 0.5)
+    return bool(is_whole.mean() >= most)
+
+
+def _are_flat(some: sp.csr_array) -> bool:
+    """Whether columns vary much less than Poisson counts of their means."""
+    n_rows = some.shape[0]
+    if n_rows < FEWEST_ROWS:
+        return False
+    sums = np.asarray(some.sum(axis=0)).ravel()
+    squares = np.bincount(some.indices, some.data**2, minlength=some.shape[1])
+    variance = (squares - sums**2 / n_rows).sum() / (n_rows - 1)
+    # Rows of a fixed sum would vary less by the sum of the squares of their shares.
+    mean = sums.sum() / n_rows
+    expected = mean * (1.0 - np.square(sums / sums.sum()).sum())
+    return bool(variance < FLAT * expected)
 
 
 # Units of counts, and rows that hold much of all tokens: how much each row may weigh.

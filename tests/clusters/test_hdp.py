@@ -200,6 +200,7 @@ def test_a_warm_start_goes_on(family):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
+        (lambda X: np.log1p(30.0 * X), r"np\.log1p"),
         (lambda X: np.insert(X, 2, np.arange(len(X)), axis=1), "Column 2 .*numbers"),
         (lambda X: np.insert(X, 2, 2001.0, axis=1), "Column 2 .*of all tokens"),
         (lambda X: np.repeat(X[:2], 60, axis=0), "few documents, 2 "),

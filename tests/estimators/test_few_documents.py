@@ -119,8 +119,11 @@ def warnings_of(call):
 
 @pytest.mark.parametrize("method", ["fit", "fit_transform", "partial_fit"])
 @pytest.mark.parametrize("model", MODELS)
-def test_percentages_are_taken_for_counts(model, method):
+def test_logarithms_of_counts_warn_and_name_the_cure(model, method):
     counts = topic_counts(60, 12, length=300.0).toarray()
+    (message,) = warnings_of(lambda: getattr(clone(model), method)(np.log1p(counts)))
+    assert "np.log1p" in message
+    assert "Give the counts" in message
     shares = 100.0 * counts / counts.sum(axis=1, keepdims=True)
     assert not warnings_of(lambda: getattr(clone(model), method)(shares))
 

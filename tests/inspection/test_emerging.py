@@ -8,6 +8,7 @@ import pytest
 
 import skbnp
 from skbnp import HDP, StickBreakingHDP
+from skbnp.callbacks import AlertMonitor
 from skbnp.inspection import emerging_topics, set_topic_names
 
 N_TOPICS, SHARE, START = 6, 0.15, 20
@@ -145,6 +146,28 @@ def test_streams_without_documents_need_rows():
     ):
         with pytest.raises(TypeError, match="pass rows X"):
             emerging_topics(model)
+
+
+def test_a_monitor_records_each_alert_once():
+    lines = list[str]()
+    monitor = AlertMonitor(n_calls=3, report=lines.append, n_terms=3)
+    hdp = HDP(random_state=0).set_callbacks(monitor)
+    nights = [X for X, _ in chunks(0, 6, planted=False)]
+    late = [X for X, _ in chunks(0, START + 2, planted=True)][START:]
+    for X in (*nights, *late):
+        hdp.partial_fit(X)
+    history = monitor.history_
+    assert history["kind"] == ["new"]
+    assert history["begin"] == history["call"] == [7]
+    assert history["line"] == lines
+    assert lines[0].endswith(", ".join(f"column {j}" for j in history["terms"][0]))
+    before = {name: list(values) for name, values in history.items()}
+    hdp.partial_fit(late[0])  # copies of documents raise no alert
+    assert monitor.history_ == before
+    hdp.fit(nights[0])
+    assert monitor.history_["line"] == []
+    with pytest.raises(TypeError, match="AlertMonitor must be set on an HDP"):
+        StickBreakingHDP(5).set_callbacks(AlertMonitor()).fit(late[0])
 
 
 @pytest.mark.long

@@ -59,6 +59,7 @@ OTHERS = {
     "Stability",
     "TokenTopics",
     "TopicPath",
+    "TopicPathDisplay",
     "TopicShares",
     "TopicText",
     "match_components",

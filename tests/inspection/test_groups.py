@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.cluster.hierarchy import dendrogram, fcluster
 from sklearn.base import clone
 from sklearn.decomposition import NMF, PCA, LatentDirichletAllocation
@@ -191,3 +191,43 @@ def test_figure_shows_the_outline(hdp, corpus, made):
         assert box.x1 <= frame.x1 + 1.0
         assert frame.y0 - 1.0 <= box.y0
         assert box.y1 <= frame.y1 + 1.0
+
+
+def test_levels_are_nested_and_printed_with_their_themes():
+    rng = np.random.default_rng(0)
+    pair, theme = np.arange(12) // 3, np.arange(12) // 6
+    of = rng.integers(0, 4, 600)
+    alpha = np.where(theme == of[:, None] // 2, 0.15, 0.005)
+    alpha[pair == of[:, None]] = 1.0
+    shares = np.array([rng.dirichlet(row) for row in alpha])
+    topics, counts = rng.dirichlet(np.full(60, 0.1), 12), rng.poisson(60 * shares)
+    groups = topic_groups(topics, doc_topic=counts, n_groups=[4, 2])
+    assert groups.n_groups == 4
+    assert groups.above.n_groups == 2
+    assert groups.above.above is None
+    for level, truth in ((groups, pair), (groups.above, theme)):
+        pairs = set(zip(level.labels.tolist(), truth.tolist(), strict=True))
+        assert len(pairs) == level.n_groups
+        sums = np.bincount(level.labels, level.topic_weights)
+        assert_allclose(level.weights, sums)
+    assert groups.above.gain < groups.gain
+    lines = str(groups).splitlines()
+    themes = [i for i, line in enumerate(lines) if line.startswith("theme")]
+    assert [lines[i].split(" %")[0] for i in themes] == [
+        f"theme {g} of 2, {100 * weight:.1f}"
+        for g, weight in enumerate(groups.above.weights)
+    ]
+    for begin, end, g in ((themes[0], themes[1], 0), (themes[1], len(lines), 1)):
+        below = [line for line in lines[begin:end] if line.startswith("group")]
+        numbers = {int(line.split()[1].rstrip(",")) for line in below}
+        assert numbers == set(groups.labels[groups.above.labels == g].tolist())
+    lone = topic_groups(topics, doc_topic=counts, n_groups=[2, 12])
+    below = [line.split() for line in lone.to_text(40).splitlines()[-12:]]
+    for number, _, _, noun, of, *_ in below:
+        assert (noun, of) == ("theme", f"{lone.above.labels[int(number)]}:")
+    alone = topic_groups(topics, doc_topic=counts, n_groups=4)
+    assert_array_equal(alone.labels, groups.labels)
+    assert alone.above is None
+    for bad in ([2, 13], [0, 2], [2.5]):
+        with pytest.raises(ValueError, match="n_groups must be at most 12"):
+            topic_groups(topics, doc_topic=counts, n_groups=bad)

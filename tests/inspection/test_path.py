@@ -1,5 +1,8 @@
 """Numbers of topics below that of a fit: scores, labels, tables, figures."""
 
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from skbnp import HDP, GibbsHDP, StickBreakingHDP, reduce_topics
 from skbnp.datasets import make_bars
-from skbnp.inspection import topic_path
+from skbnp.inspection import TopicPathDisplay, topic_path
 from skbnp.metrics import topic_coherence
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -122,3 +125,48 @@ def test_bad_input_is_refused(fits, X):
         topic_path(hdp, 0 * X[:3])
     with pytest.raises(ValueError, match="24 columns"):
         topic_path(hdp, X[:3, :24])
+    with pytest.raises(ValueError, match="n must be from 1 to 30, got 31"):
+        TopicPathDisplay.from_estimator(hdp, n=31)
+    with pytest.raises(ValueError, match="'n' parameter"):
+        TopicPathDisplay.from_estimator(hdp, n=0)
+
+
+def test_the_figure_marks_the_number_of_the_fit_and_the_chosen(path):
+    display = TopicPathDisplay(path=path).plot(n=10)
+    assert display.ax_.get_xscale() == "log"
+    assert [line.get_xdata()[0] for line in display.marks_] == [30, 10]
+    assert_array_equal(display.line_.get_xdata(), path.scored)
+    assert_array_equal(display.line_.get_ydata(), path.scores)
+    assert display.ax_.get_ylabel() == "score (nats per token)"
+    assert display.ax_.get_xlabel() == "topics"
+
+
+def test_the_figure_marks_the_number_that_predicted_best(path):
+    display = TopicPathDisplay(path=replace(path, n_best=45)).plot(n=10)
+    assert [line.get_xdata()[0] for line in display.marks_] == [30, 45, 10]
+    same = TopicPathDisplay(path=replace(path, n_best=30)).plot()
+    assert len(same.marks_) == 1
+
+
+def test_the_path_has_the_number_that_predicted_best(X, fits):
+    hdp = HDP(min_gain=0.1, random_state=0).fit(X[:200])
+    gains = hdp.n_components_gains_
+    best = topic_path(hdp).n_best
+    assert gains[best] == max(gains.values())
+    assert best > hdp.n_components_
+    assert all(topic_path(other).n_best is None for other in fits.values())
+
+
+def test_the_figure_tells_of_documents_of_the_fit(fits, X):
+    display = TopicPathDisplay.from_estimator(fits["HDP"], X=X[:20])
+    assert "100% of documents are of the fit" in display.ax_.get_ylabel()
+    assert len(display.marks_) == 1
+
+
+def test_without_documents_the_figure_has_what_is_lost(fits):
+    _, ax = plt.subplots()
+    display = TopicPathDisplay.from_estimator(fits["HDP"], ax=ax, color="k")
+    assert display.ax_ is ax
+    assert display.line_.get_color() == "k"
+    assert_array_equal(display.line_.get_ydata(), display.path.lost)
+    assert "lost" in ax.get_ylabel()

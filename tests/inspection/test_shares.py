@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import gammaln, polygamma, xlogy
+from scipy.optimize import root
+from scipy.special import expit, gammaln, polygamma, xlogy
 from sklearn.decomposition import LatentDirichletAllocation
 
 from checks.corpora import topic_counts
@@ -175,8 +176,8 @@ def test_intervals_of_few_documents_are_those_of_students_t(n):
     rest = 40_000.0 - values.sum(axis=1)  # a last topic: as many tokens in each
     tokens = sp.csr_array(np.column_stack([values, rest]))
     rows, ones = np.arange(n), np.ones(n)
-    given = [(rows, ones[:, None])], [tokens], ones, rows, 400, rng
-    mean, draws, freedom = _shares._estimated(*given)
+    given = [(rows, ones[:, None])], [tokens], ones, rows, 400, rng, "identity"
+    mean, draws, freedom, _ = _shares._estimated(*given)
     limits = _shares._limits(mean, draws, freedom, 0.9)
     std, low, high = (40_000.0 * of[0, :-1] for of in limits)
     assert_allclose((std**2).mean(), 1.0 / n, rtol=0.1)
@@ -386,18 +387,28 @@ def test_differences_are_those_of_draws(by_region):
         one.differences()
 
 
-def regression(shares, design, weights, scores):
-    """Coefficients of one topic by least squares, and their sandwich errors."""
-    bread = np.linalg.inv(design.T @ (weights[:, None] * design))
-    beta = bread @ design.T @ (weights * shares)
-    residual = weights * (shares - design @ beta)
+def regression(shares, design, weights, scores, mean):
+    """Coefficients of one topic and their sandwich errors, by general optimisation."""
+
+    def gradient(beta):
+        return design.T @ (weights * (shares - mean(design @ beta)))
+
+    result = root(gradient, np.zeros(design.shape[1]), tol=1e-12)
+    step = 1e-6 * np.eye(len(result.x))
+    hessian = [(gradient(result.x + e) - gradient(result.x - e)) / 2e-6 for e in step]
+    residual = weights * (shares - mean(design @ result.x))
     score = scores @ (design * residual[:, None])
-    return beta, np.sqrt(np.diag(bread @ (score.T @ score) @ bread))
+    bread = np.linalg.inv(np.array(hessian))
+    return result.x, np.sqrt(np.diag(bread @ (score.T @ score) @ bread))
 
 
+MEAN_OF = {"identity": lambda eta: eta, "logit": expit, "log": np.exp}
+
+
+@pytest.mark.parametrize("link", MEAN_OF)
 @pytest.mark.parametrize("kind", ["documents", "clusters"])
-def test_coefficients_and_errors_are_those_of_least_squares(
-    kind, by_region, monkeypatch
+def test_coefficients_and_errors_are_those_of_a_general_optimiser(
+    link, kind, by_region, monkeypatch
 ):
     """Sandwich errors of clusters, with weights; years are solved for as well."""
     model, X, regions = by_region
@@ -416,7 +427,7 @@ def test_coefficients_and_errors_are_those_of_least_squares(
 
     estimated = _shares._estimated
     monkeypatch.setattr(_shares, "_estimated", watched)
-    given = {"sample_weight": weights, "n_draws": 4000}
+    given = {"link": link, "sample_weight": weights, "n_draws": 4000}
     found = topic_shares(model, X, frame, clusters=units, **given)
     assert found.groups.tolist() == [
         *("Intercept", "region: north", "region: west", "year"),
@@ -427,7 +438,7 @@ def test_coefficients_and_errors_are_those_of_least_squares(
     centred = design - [0, 0, 0, 2004]
     scores = (units[used] == np.unique(units[used])[:, None]).astype(float)
     of = seen["shares"][:, 0], centred, weights[used], scores
-    beta, errors = regression(*of)
+    beta, errors = regression(*of, MEAN_OF[link])
     assert_allclose(found.mean[1:, 0], beta[1:], atol=1e-6)
     # 4000 draws, and an information that is drawn as well.
     assert_allclose(found.std[1:, 0], errors[1:], rtol=0.15)
@@ -505,6 +516,16 @@ def test_weights_of_documents_are_those_of_the_population(by_region):
     for bad in (-weights, weights[:5], np.zeros(160), np.full(160, np.nan)):
         with pytest.raises(ValueError, match="sample_weight must have a weight"):
             topic_shares(model, X, regions, sample_weight=bad)
+
+
+def test_a_topic_that_a_group_has_not_is_warned_of():
+    X = np.array([[9, 4, 0, 0], [5, 8, 0, 0], [0, 0, 8, 6], [0, 0, 4, 9]] * 9)
+    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    by = ["a", "a", "b", "b"] * 9
+    with pytest.warns(UserWarning, match="link='logit' has no finite estimate"):
+        topic_shares(hdp, X, by, link="logit")
+    with warnings.catch_warnings(action="error"):
+        topic_shares(hdp, X, ["a", "b", "b", "a"] * 9, link="logit")
 
 
 def test_table_is_markdown_and_the_forest_has_topics_on_the_axis(by_region):

@@ -74,6 +74,12 @@ class Change:
         ratio = self.words / np.maximum(self.mean, 1e-300)
         return self.columns[largest(self.words * np.log(ratio), n_terms)]
 
+    def is_like(self, other: "Change") -> bool:
+        """Whether another change is of the same kind and of such a topic."""
+        words = np.zeros((2, int(max(self.columns[-1], other.columns[-1])) + 1))
+        words[0, self.columns], words[1, other.columns] = self.words, other.words
+        return self.kind == other.kind and cosines(words[:1], words[1:])[0, 0] >= SAME
+
     def line(self, terms: Sequence[str], name: str | None = None) -> str:
         """Describe the change in one line, for a log."""
         topic = f"topic {self.topic}" if self.topic >= 0 else "no topic of its own yet"
