@@ -208,9 +208,9 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
     init : {"docs", "random"} or fitted topic model, default="docs"
         Start each topic from a random document, from noise, or from the topics of a
         model of the same columns (in a `FrozenEstimator` where it would be cloned).
-        With "docs" fits to documents of fewer than 20 tokens, on average, with 10,000
-        to 300,000 in all, start from the topics of 200 sweeps of `GibbsHDP`, however
-        many these are.
+        With "docs" fits to documents of fewer than 20 tokens, on average, with at most
+        300,000 in all, start from topics of the sampler of `GibbsHDP`, however many
+        these are.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array, of topics with tokens alone.
     n_jobs : int or None, default=None
