@@ -326,7 +326,8 @@ Figure 6 of the paper is growth in the fit of one epoch, for which see hu2015_cu
 dependent_trees_large; it prints no sizes of epochs. Curves are in hu2015_growth.png.
 
 Trees start with some 30 nodes in two layers and grow with the years: variational fits
-to 96 and 89 nodes in 8 layers, with merges and without, the sampler to 54 in 6.
+to {}, with merges, and {}, without,
+the sampler to {}.
 """
 
 
@@ -358,7 +359,9 @@ def growth(options):
     axes[0].legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(RESULTS / f"{options.name('hu2015_growth')}.png", dpi=110)
-    reading = GROWTH.format(name=name, seed=seed)
+    last = [row for row in rows if row["epoch"] == rows[-1]["epoch"]]
+    sizes = [f"{row['nodes']} nodes in {row['depth']} layers" for row in last]
+    reading = GROWTH.format(*sizes, name=name, seed=seed)
     save(options.name("hu2015_growth"), rows, list(rows[0]), reading)
 
 
