@@ -104,7 +104,7 @@ corpus; `arxiv_titles` (hu2015_table_titles) takes the place of PNAS, `sotu` is
 paragraphs of speeches. Here variational inference is ahead on all three, on `nips` and
 `sotu` by more than both standard deviations. There the sampler, which moves one row at
 a time, ends epochs with fewer nodes, while a birth moves up to 1,000 rows at once.
-Where it has about as many nodes it is nearer: within 4.0 % on titles, .07 % on planted
+Where it has about as many nodes it is nearer: within 4.0 % on titles, .12 % on planted
 trees (hu2015_planted) and 2.1 % on all of `nips` as one epoch (hu2015_curves). Safe and
 lax merges give the same trees.
 """
@@ -385,7 +385,7 @@ Beside Table 3 of the paper, which is of text alone: planted trees, root + 3 + 6
 400 rows to learn from and 400 to predict, as in `dependent_trees_planted`; {sweeps}
 sweeps. "ARI" is that of the rows and their planted nodes, "gain" the mean log density
 of the other rows over the uniform one. Target: the sampler predicts as well as the
-variational fit. It does, within .07 % in each draw, in 10 to 35 times the time.
+variational fit. It does, within .12 % in each draw, in 10 to 43 times the time.
 """
 
 
