@@ -372,7 +372,9 @@ class CrossFittedTrials:
         """The fewest topics that predict as well as the best, less their penalty.
 
         And their gain over one topic, which must be sure, and its error; if one topic
-        is no candidate, or the best, None.
+        is no candidate, or the best, None. What documents gain by their own shares
+        over mean ones must be sure, too: topics of different sizes smooth word
+        frequencies better than one.
         """
         fewest, n_tokens = candidates[0], self.n_tokens
         best = max(candidates, key=lambda one: one.net.sum())
@@ -383,9 +385,21 @@ class CrossFittedTrials:
             if fewest.number > 1 or one.number == 1:
                 return one, None
             gain = compare(one.logs, fewest.logs, n_tokens)
-            if _is_sure(gain, len(n_tokens)):
+            gains = gain, self._gain_over_mean(one)
+            if all(_is_sure(each, len(n_tokens)) for each in gains):
                 return one, (gain.mean, gain.error)
         return fewest, None
+
+    def _gain_over_mean(self, candidate: Candidate) -> Gain:
+        """Gain of the documents' own shares of topics over their mean shares."""
+        executor = executor_of(candidate.trials)
+
+        def mean(one: HeldOutTrials) -> Array:
+            """Log probability of each document of a split by mean shares."""
+            return one.held_out.log_probability_of_mean(result_of(one), executor)
+
+        logs = np.concatenate(executor.map_here(mean, candidate.trials))
+        return compare(candidate.logs, logs, self.n_tokens)
 
     def _choose_trials(self, monitor: Monitor) -> HeldOutTrials:
         """Run trials of each split; return those whose number is best for all splits.

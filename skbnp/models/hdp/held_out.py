@@ -58,6 +58,8 @@ N_FOLDS = 5
 MOST_OF_ONE, FEWEST_COMPARED = 0.5, 10
 #: When the iteration of a document that judges ends.
 JUDGE_STOP = LocalStop(max_iter=100, tol=1e-3)
+#: Concentration by which the shares of each document are those of the corpus.
+MEAN_SHARES = 1e9
 #: Smallest topic prior that is learned: under smaller ones topics hardly take up words.
 SMALLEST_PRIOR = 1e-3
 
@@ -254,6 +256,17 @@ class HeldOut:
             posterior.state.burstiness, posterior, executor, learns_prior=learns_prior
         )
         return compare(logs, words, self.n_tokens)
+
+    def log_probability_of_mean(
+        self, posterior: Posterior, executor: Executor
+    ) -> Array:
+        """Log probability of each document by the mean shares of all, (n_docs,).
+
+        What its own shares do not gain over these is smoothing of word frequencies,
+        not topics.
+        """
+        state = replace(posterior.state, prediction_concentration=MEAN_SHARES)
+        return self.log_probability(self.predict(posterior, executor, state))
 
     def is_matched_by_words(
         self,

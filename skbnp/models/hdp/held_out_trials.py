@@ -480,7 +480,12 @@ class HeldOutTrials:
         return gain._replace(mean=gain.mean - self.penalty * n_more)
 
     def _is_accepted(self, trial: Trial, gain: Gain) -> bool:
-        """Whether a trial gains enough or, with fewer topics, loses little."""
+        """Whether a trial gains enough or, with fewer topics, loses little.
+
+        Or replaces topics that documents gain nothing by.
+        """
+        if trial.kind == "merge of all" and self._is_matched_by_mean(self.model):
+            return True
         error = MARGIN_ERRORS * gain.error
         if trial.kind == "births":
             n_twice = np.log2(max(trial.n_topics / self.model.n_topics, 1.0))
@@ -539,7 +544,12 @@ class HeldOutTrials:
             self.gains.append((trial.n_topics, trial.over_words.mean))
 
     def _is_matched_by_words(self, trial: Trial) -> bool:
-        """Whether one topic of all words predicts about as well as those of a trial."""
+        """Whether one topic of all words predicts about as well as those of a trial.
+
+        Or the topics by their mean shares.
+        """
+        if self._is_matched_by_mean(trial):
+            return True
         return self.held_out.is_matched_by_words(
             trial.posterior,
             trial.logs[trial.n_passes],
@@ -547,6 +557,13 @@ class HeldOutTrials:
             WORDS_LOSS,
             learns_prior=self.folds_words,
         )
+
+    def _is_matched_by_mean(self, trial: Trial) -> bool:
+        """Whether documents gain a standard error at most by their own shares."""
+        given = trial.posterior, trial.executor
+        mean, logs = self.held_out.log_probability_of_mean(*given), max(trial.logs)
+        gain = compare(trial.logs[logs], mean, self.n_tokens)
+        return gain.mean < max(WORDS_LOSS, gain.error)
 
     def _gain_over_words(self, trial: Trial) -> Gain:
         """Gain of a trial over one topic with the same repeats of words."""
