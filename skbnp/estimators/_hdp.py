@@ -208,9 +208,10 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
     init : {"docs", "random"} or fitted topic model, default="docs"
         Start each topic from a random document, from noise, or from the topics of a
         model of the same columns (in a `FrozenEstimator` where it would be cloned).
-        With "docs" fits to documents of fewer than 20 tokens, on average, with at most
-        300,000 in all, start from topics of the sampler of `GibbsHDP`, however many
-        these are.
+        With "docs" fits that may add topics to documents of fewer than 20 tokens, on
+        average, with at most 300,000 in all, start from topics of the sampler of
+        `GibbsHDP`, however many these are, and are judged by the same documents
+        whatever the seed.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array, of topics with tokens alone.
     n_jobs : int or None, default=None
@@ -606,7 +607,7 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
             train = corpus if held_out is None else held_out.train
         given = train, seen, model, seed_entropy, n_docs
         if self._is_sampled(corpus) and not has_few_tokens(corpus.X):
-            topics = self._sampled(N_SWEEPS, train, OF_ALL_FITS)
+            topics = self._sampled(N_SWEEPS, train, seed_entropy)
             return self._start_from(*given, topics.heaviest(self.max_components))
         return self._start_from(*given)
 
@@ -623,16 +624,36 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
         return not has_known and has_short_documents(corpus.X)
 
     def _sampled(self, n_sweeps, corpus, seed_entropy) -> StartTopics:
-        """Return topics after sweeps of the Gibbs sampler, fractions rounded up."""
+        """Return topics after sweeps of the Gibbs sampler, fractions rounded up.
+
+        Of the words that documents have; others have no probability.
+        """
         # Another model, for short documents alone.
-        from skbnp.models.hdp_franchise.chain import sample_topics
+        from skbnp.models.hdp_franchise.chain import Priors, sample_topics
         from skbnp.models.hdp_franchise.model import Concentrations
 
         state = self._start_state(corpus.n_docs, None)
         names = "corpus_concentration", "doc_concentration", "topic_word_prior"
         start = Concentrations(*(getattr(state, name) for name in names))
         seed = int(stream(seed_entropy, Purpose.START, 1).integers(2**31))
-        distr, shares = sample_topics(corpus.X.ceil(), start, n_sweeps, seed)
+        corpus_prior, doc_prior = (
+            valid.check_gamma_prior(self, f"{level}_concentration_prior")
+            for level in ("corpus", "doc")
+        )
+        learns = self.learn_priors is not False
+        priors = Priors(learns, False, corpus=corpus_prior, doc=doc_prior)
+        words, n_words = np.flatnonzero(corpus.word_counts()), corpus.X.shape[1]
+        few, shares = sample_topics(
+            corpus.X[:, words].ceil(),
+            start,
+            priors,
+            n_sweeps,
+            seed,
+            may_repeat=self._plan.learns_burstiness,
+        )
+        shape, indptr = (len(shares), n_words), np.arange(len(shares) + 1) * len(words)
+        columns = np.tile(words, len(shares))
+        distr = sp.csr_array((few.ravel(), columns, indptr), shape)
         return StartTopics(distr, shares, None)
 
     def _start_stream(self, model, counts, seed_entropy, n_docs):

@@ -12,6 +12,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from skbnp.components import known_topics
@@ -432,17 +433,20 @@ def _as_rows(
 class StartTopics(NamedTuple):
     """Topics of a fitted model, and their shares."""
 
-    distr: Array  # (K, V)
+    distr: Array | sp.csr_array  # (K, V)
     weights: Array  # (K,) which lack of one what topics not represented have
     doc_concentration: float | None  # alpha, where the model has one
 
     def tokens(self, words: Ints, n_tokens: float) -> Array:
         """Distribute tokens of a corpus over topics and some words, (n_words, K)."""
-        held = np.ascontiguousarray(self.distr[:, words].T)
-        total = np.maximum(held.sum(axis=0), 1e-300)
+        distr: Any = self.distr[:, words]
+        topics = np.ascontiguousarray(
+            distr.T.toarray() if sp.issparse(distr) else distr.T
+        )
+        total = np.maximum(topics.sum(axis=0), 1e-300)
         shares = self.weights / max(self.weights.sum(), 1e-300)
-        held *= n_tokens * shares / total
-        return held
+        topics *= n_tokens * shares / total
+        return topics
 
     def heaviest(self, n_topics: int | None) -> "StartTopics":
         """At most so many topics, which have the shares of all."""

@@ -70,7 +70,7 @@ def reduce_topics(estimator: EstimatorT, n: int) -> EstimatorT:
         A fitted copy with `n` topics; of a Pipeline, one with the same steps before it.
         Of two topics the heavier keeps its number in `component_ids_`, and its name;
         merges are recorded in `lineage_`. `partial_fit` goes on from these topics, and
-        with ``split_merge=True`` it may find others beside them.
+        with ``split_merge=True`` it may add others to them.
 
     Raises
     ------
@@ -101,8 +101,8 @@ def reduce_topics(estimator: EstimatorT, n: int) -> EstimatorT:
     by .01 more (``benchmarks/results/fewer_topics.md``).
 
     Known topics stay: others join them, they do not merge with each other, and frozen
-    ones are not merged at all. What a fit has found out about other numbers of topics
-    (`n_components_range_`) does not hold for the result.
+    ones are not merged at all. What trials measured of other numbers of topics
+    (`n_components_range_`) is not of the result.
 
     Of a `GibbsHDP` the sample with the highest log joint is reduced, that of
     `components_`, as by `merge_components`: topics of different samples are not the

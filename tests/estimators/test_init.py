@@ -193,7 +193,9 @@ def test_few_short_documents_start_from_a_sampler(monkeypatch, all_splits):
     assert one._posterior.is_cross_fitted
     assert match(one, topics) > 0.8
     assert one.n_components_ == HDP(random_state=1).fit(X).n_components_
-    assert HDP(max_components=6, random_state=0).fit(X).n_components_ <= 6
+    assert 4 <= HDP(max_components=6, random_state=0).fit(X).n_components_ <= 6
+    wide = sp.csr_array((X.data, X.indices, X.indptr), (300, 20_000))
+    assert HDP(random_state=0).fit(wide).n_components_ > 6
     monkeypatch.setattr(HDP, "_is_sampled", lambda *_: False)
     assert match(HDP(random_state=0).fit(X), topics) < 0.75
 

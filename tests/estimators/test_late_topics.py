@@ -253,7 +253,7 @@ def test_no_topic_begins_beyond_a_limit_that_was_lowered():
     posterior = hdp._posterior
     posterior.outliers = Outliers.empty(200).proposed(X[:4], 0.5)
     posterior.restart = None  # which would end with fewer topics
-    posterior.reservoir = replace(posterior.reservoir, n_next=reservoir.NEVER)
+    posterior.reservoir = replace(posterior.reservoir, n_next=1e100)
     hdp.set_params(max_components=hdp.n_components_ - 2)
     learn(hdp, X[600:], 50)
     assert hdp._posterior.outliers.born == ()

@@ -478,12 +478,13 @@ def test_a_copy_of_the_tables_is_the_whole_seating(seed):
 
 
 def test_topics_of_a_start_are_those_of_separate_words():
-    """Two topics of ten words each; after one sweep there are many."""
+    """Two topics of ten words each; after one sweep topics mix these."""
     rng = np.random.default_rng(0)
     first = rng.integers(0, 10, (40, 6)) + 10 * (np.arange(40) % 4 == 0)[:, None]
     X = sp.csr_array(np.stack([np.bincount(row, minlength=20) for row in first]))
     start = Concentrations(1.0, 1.0, 0.05)
-    distr, shares = sample_topics(X, start, 200, 0)
+    priors = Priors(True, False, corpus=(1.0, 1.0), doc=(1.0, 1.0))
+    distr, shares = sample_topics(X, start, priors, 200, 0)
     np.testing.assert_allclose(distr.sum(axis=1), 1.0)
     assert 0.5 < shares.sum() < 1.0
     by_topic = (
@@ -491,5 +492,5 @@ def test_topics_of_a_start_are_those_of_separate_words():
     )
     assert (np.abs(distr[:, :10].sum(axis=1) - 0.5) > 0.45).all()
     assert by_topic[0] > 2.0 * by_topic[1]
-    unlearned, _ = sample_topics(X, start, 1, 0)
+    unlearned, _ = sample_topics(X, start, priors, 1, 0)
     assert (np.abs(unlearned[:, :10].sum(axis=1) - 0.5) < 0.4).any()

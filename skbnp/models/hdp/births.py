@@ -156,7 +156,7 @@ def propose_births(
 
 
 def start_again(
-    posterior: HDPPosterior, train: Corpus, distr: Array, shares: Array
+    posterior: HDPPosterior, train: Corpus, distr: sp.csr_array, shares: Array
 ) -> HDPPosterior:
     """Return a posterior that starts again from topics of given shares.
 
@@ -164,7 +164,7 @@ def start_again(
     """
     old, corpus = posterior.global_stats.topic_words, train.word_counts()
     seen = old.seen.with_words(np.flatnonzero(corpus))
-    topics = np.ascontiguousarray(distr[:, seen.words].T)
+    topics = np.ascontiguousarray(distr[:, seen.words].T.toarray())
     topics *= corpus.sum() * shares / topics.sum(axis=0)
     kept = np.arange(min(len(shares), old.shape[1]))  # ids: topics have no order
     weights = np.maximum(np.append(shares, 1.0 - shares.sum()), SMALLEST_WEIGHT)

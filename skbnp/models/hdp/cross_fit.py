@@ -164,7 +164,7 @@ class CrossFittedTrials:
             more = final.posterior.lineage[n_logged:]
             final.posterior.lineage = [*posterior.lineage, *more]
         trials.posterior = trials.model.learner.posterior = posterior
-        posterior.is_cross_fitted, self.held_out = True, []
+        posterior.is_cross_fitted, self.held_out, self.samples = True, [], {}
         passes = trials.learn_all()
         next(passes)
         while True:
@@ -225,7 +225,7 @@ class CrossFittedTrials:
         if self.sample is not None:
             places = range(len(self.held_out))
             sizes = [len(self._sample(OF_ALL_FITS, one).weights) for one in places]
-            limit = min(limit, max(sizes))
+            limit = min(limit, *sizes)
         least, most = max(self.n_carried, 1), max(min(most, NUMBERS[-1]), 1)
         numbers = {n for n in NUMBERS if n < limit} | {min(limit, most + 1)}
         return sorted(int(n) for n in numbers if least <= n <= most)
@@ -459,9 +459,13 @@ class CrossFittedTrials:
         first, number = chosen.trials[place], chosen.number
         found = result_of(first).state
         learned = {name: getattr(found, name) for name in LEARNED_PRIORS}
+        n_starts = N_STARTS if number > 1 else 1
+        if self.sample is not None:
+            sample = self._sample(self.posterior.seed_entropy, place)
+            n_starts = int(len(sample.weights) >= number)
         fits = [
             self._begin_one(self.posterior, place, number, start)
-            for start in range(N_STARTS if number > 1 and self.sample is None else 1)
+            for start in range(n_starts)
         ]
         learn_fixed(fits)
         for one in fits:

@@ -448,18 +448,23 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
 
 
 def sample_topics(
-    X: sp.csr_array, start: model.Concentrations, n_sweeps: int, seed_entropy: int
+    X: sp.csr_array,
+    start: model.Concentrations,
+    priors: Priors,
+    n_sweeps: int,
+    seed_entropy: int,
+    *,
+    may_repeat: bool = True,
 ) -> tuple[Array, Array]:
     """Sample topics of documents, a start of other models; no sweep is recorded.
 
     Tokens start from topics at random. Each sweep ends with a split-merge proposal, and
-    some with a draw of the concentrations. Returns distributions of the topics over
+    some with a draw of the hyperparameters. Returns distributions of the topics over
     words, (K, V), and their shares, (K,).
     """
     tokens, rng = Tokens.from_counts(X), stream(seed_entropy, Purpose.START, 0)
     dish = rng.integers(0, N_STARTED, len(tokens), dtype=np.int32)
     tables, _ = model.TableAssignments.one_per_dish(tokens, dish)
-    priors = Priors(True, False, corpus=(1.0, 1.0), doc=(1.0, 1.0))
     begin = FranchiseStart(concentrations=start, tables=tables)
     chain = FranchiseChain(tokens, priors, seed_entropy, begin)
     seating = chain.seating
@@ -470,7 +475,7 @@ def sample_topics(
         seating.tidy()
         if propose_moves(seating, 1, rng):
             seating.tidy()
-        if step == PLAIN_SWEEPS:
+        if step == PLAIN_SWEEPS and may_repeat:
             chain.begin_repeats()
         if step % SWEEPS_PER_DRAW == 0:
             priors.resample(seating, rng)
