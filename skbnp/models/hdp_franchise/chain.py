@@ -180,8 +180,8 @@ COLUMNS = (
 #: from all tokens first.
 PLAIN_SWEEPS = 15
 #: Where topics are sampled as a start: those at random that tokens have first, and
-#: sweeps between draws of the concentrations.
-N_STARTED, SWEEPS_PER_DRAW = 100, 5
+#: sweeps between draws of the hyperparameters.
+N_STARTED, SWEEPS_PER_DRAW = 100, 2
 #: Tokens of a piece of a sweep, about: some 20 ms.
 TOKENS_PER_PIECE = 1 << 17
 
@@ -458,16 +458,17 @@ def sample_topics(
 ) -> tuple[Array, Array]:
     """Sample topics of documents, a start of other models; no sweep is recorded.
 
-    Tokens start from topics at random. Each sweep ends with a split-merge proposal, and
-    some with a draw of the hyperparameters. Returns distributions of the topics over
-    words, (K, V), and their shares, (K,).
+    Tokens start from topics at random. Each sweep ends with a split-merge proposal,
+    every other one with a draw of the hyperparameters. Returns distributions of the
+    topics over words, (K, V), and their shares, (K,), after that one of the other
+    sweeps of the second half which has the highest log joint.
     """
     tokens, rng = Tokens.from_counts(X), stream(seed_entropy, Purpose.START, 0)
     dish = rng.integers(0, N_STARTED, len(tokens), dtype=np.int32)
     tables, _ = model.TableAssignments.one_per_dish(tokens, dish)
     begin = FranchiseStart(concentrations=start, tables=tables)
     chain = FranchiseChain(tokens, priors, seed_entropy, begin)
-    seating = chain.seating
+    seating, best = chain.seating, -np.inf
     for step in range(1, n_sweeps + 1):
         rng = stream(seed_entropy, Purpose.SWEEP, 0, step)
         for first, stop in chain.pieces:
@@ -477,12 +478,13 @@ def sample_topics(
             seating.tidy()
         if step == PLAIN_SWEEPS and may_repeat:
             chain.begin_repeats()
-        if step % SWEEPS_PER_DRAW == 0:
+        if step % SWEEPS_PER_DRAW == 0 and step < n_sweeps:
             priors.resample(seating, rng)
-    n_tables = seating.customers
-    distr = seating.dish_counts().toarray() + seating.topic_word_prior
-    distr /= distr.sum(axis=1, keepdims=True)
-    return distr, n_tables / (n_tables.sum() + seating.corpus_concentration)
+        elif 2 * step > n_sweeps and (log_joint := chain._log_joint()) > best:
+            best, tables = log_joint, seating.customers
+            distr = seating.dish_counts().toarray() + seating.topic_word_prior
+            shares = tables / (tables.sum() + seating.corpus_concentration)
+    return distr / distr.sum(axis=1, keepdims=True), shares
 
 
 def _check_tables(state: FranchiseState, tokens: Tokens, n_before: int) -> None:
