@@ -61,13 +61,12 @@ FEW = 0.03
 #: none is tried.
 MOST_REJECTED = 4
 #: Trials that are judged when half of their passes are made, too: births are many, and
-#: often fall behind, and further passes gain less than those before.
-COMPARED_AT_HALF = ("start", "births", "continuation", "merge of all")
+#: often fall behind.
+COMPARED_AT_HALF = ("start", "births", "merge of all")
 #: Reductions that there must be time for after the model has gone on.
 REDUCTIONS = 2
-#: Share of the topics that a reduction merges or ends at least if there is a penalty,
-#: and after one whose topics surely brought less than a share `CHEAP` of theirs.
-LEAST_REDUCED, LARGE_REDUCED, CHEAP = 0.2, 0.5, 0.25
+#: Share of the topics that a reduction merges or ends at least if there is a penalty.
+LEAST_REDUCED = 0.2
 #: Share of a pass that the last minibatches of forgetting stand for, at least: where
 #: they are many, steps as from a start would leave hardly any of the corpus.
 REMEMBERED = 1.0 / 3.0
@@ -87,7 +86,6 @@ class Trial:
     prior_started: float  # of topics
     n_changes: int  # births, or merges and ends
     prior_falls: bool = True  # whether the last step of the topic prior was far down
-    is_large: bool = False  # whether its changes must be cheap
     n_passes: int = 0
     logs: dict[int, Array] = field(default_factory=dict)
     result: Prediction | None = None  # after the last pass, until it is used
@@ -307,31 +305,24 @@ class HeldOutTrials:
     def _reduce_penalised(self) -> Passes[None]:
         """Merge and end topics that bring less than the penalty.
 
-        Down to numbers that are clearly worse than the best one, half of the topics at
-        a time while these are cheap. Then by fewer changes, half as many each time: of
-        what the best one was reduced from while that gains; else of the best one until
-        that gains.
+        Down to numbers that are clearly worse than the best one. Then by fewer changes,
+        half as many each time: of what the best one was reduced from while that gains;
+        else of the best one until that gains.
         """
         best = origin = self.model
         above, is_worse, any_rejected = None, False, False
-        limit, is_large = None, False
         while not is_worse:
-            trial = self._reduction(origin, limit, is_large=is_large)
+            trial = self._reduction(origin)
             if trial is None:
                 return
             accepted, gain = yield from self._try(trial, best, any_rejected)
             if trial.kind != "reduction":
                 return
-            if is_large and not accepted:
-                is_large, limit = False, least_reduced(best.n_topics)
-                continue
-            is_cheap = gain.mean > self._gain_of_cheap(trial, gain)
-            is_large |= is_cheap and limit is None
             best, above = (trial, origin) if accepted else (best, above)
             any_rejected |= not accepted
             is_worse = gain.mean <= -NEAR * gain.error or trial.n_topics <= 2
             origin = trial
-        sides = [(best, least_reduced(best.n_topics))]
+        sides = [(best, int(LEAST_REDUCED * best.n_topics))]
         if above is not None:
             sides.insert(0, (above, best.n_changes))
         for origin, most in sides:
@@ -355,11 +346,8 @@ class HeldOutTrials:
     def _learn(self, trial: Trial) -> Passes[None]:
         """Make the passes of a trial, and predict held-out documents after them.
 
-        Births end at half of them if they are behind, a continuation if it has gained
-        too little, and reductions under a penalty if it is clear whether they gain; if
-        it is not, the model makes all passes, too: these alone may gain as much.
+        Births end at half of them if they are behind.
         """
-        is_penalised = trial.kind == "reduction" and self.penalty > 0.0
         while trial.n_passes < self.length:
             self.monitor = yield MadePass()
             self.passes_left -= 1
@@ -369,25 +357,16 @@ class HeldOutTrials:
             is_half = trial.n_passes == (self.length + 1) // 2
             if not is_half or trial.n_passes == self.length:
                 continue
-            if trial.kind not in COMPARED_AT_HALF and not is_penalised:
+            if trial.kind not in COMPARED_AT_HALF:
                 self._choose_prior(trial)
                 continue
             self._record(trial, self._choose_and_predict(trial))
-            if is_penalised:
-                gain = self._gain(trial, self.model)
-                is_sure = abs(gain.mean) > MARGIN + NEAR * gain.error
-                if is_sure or trial.is_large:
-                    break
-                if self.model.n_passes < self.length:
-                    yield from self._learn(self.model)
             trial.result = None  # topics change in place
-            if trial.kind in ("births", "continuation"):
+            if trial.kind == "births":
                 gain = self._gain(trial, self.model)
-                least = -gain.error if trial.kind == "births" else MARGIN / 2.0
-                if gain.mean < least:
+                if gain.mean < -gain.error:
                     return
-        if trial.n_passes not in trial.logs:
-            self._record(trial, self._choose_and_predict(trial))
+        self._record(trial, self._choose_and_predict(trial))
         self._record_gain(trial)
 
     def _try(
@@ -399,8 +378,7 @@ class HeldOutTrials:
         Raises NoPassesLeft if passes are too few; if the trial `is_optional`, the
         search is complete.
         """
-        n_more = max(self.length - self.model.n_passes, 0)
-        if self.passes_left < n_more + self.length + self.n_final_passes:
+        if self.passes_left < self.length + self.n_final_passes:
             self.is_complete = is_optional
             raise NoPassesLeft
         yield from self._learn(trial)
@@ -466,11 +444,9 @@ class HeldOutTrials:
     def _gain(self, trial: Trial, other: Trial) -> Gain:
         """Held-out gain over another trial after as many passes, less the penalty.
 
-        Over its last state if the trial goes on from there. The penalty is of
-        reductions alone: births that bring less end in these.
+        The penalty is of reductions alone: births that bring less end in these.
         """
         goes_on = trial.kind in ("continuation", "tables")
-        goes_on |= trial.kind == "reduction" and other.kind != "reduction"
         is_less = trial.kind in ("reduction", "merge of all")
         n_passes = max(other.logs) if goes_on else trial.n_passes
         new, old = trial.logs[trial.n_passes], other.logs[n_passes]
@@ -500,16 +476,12 @@ class HeldOutTrials:
     def _cost(self, trial: Trial, gain: Gain) -> float:
         """Loss, nats per token, that fewer topics may have; none if topics cost."""
         if self.penalty and trial.kind == "reduction":
-            return -self._gain_of_cheap(trial, gain) if trial.is_large else 0.0
+            return 0.0
         cost = MARGIN_ERRORS * gain.error
         is_bursty = trial.posterior.state.burstiness is not None
         if is_bursty and trial.kind == "reduction":
             cost = min(FEWER_ERRORS * gain.error, FEWER_COST)
         return max(cost, MARGIN)
-
-    def _gain_of_cheap(self, trial: Trial, gain: Gain) -> float:
-        """Gain, nats per token, from which topics that end surely brought little."""
-        return (1.0 - CHEAP) * self.penalty * trial.n_changes + NEAR * gain.error
 
     def _judge_anew(self, trial: Trial) -> None:
         """Score a trial again as reductions are scored, once births have ended.
@@ -606,11 +578,7 @@ class HeldOutTrials:
         return self._new_trial("births", trial.learner, posterior, n_births, True)
 
     def _reduction(
-        self,
-        trial: Trial,
-        limit: int | None = None,
-        n_tried: int = 0,
-        is_large: bool = False,
+        self, trial: Trial, limit: int | None = None, n_tried: int = 0
     ) -> Trial | None:
         """Return a trial without topics that prediction does not need, or None.
 
@@ -632,15 +600,13 @@ class HeldOutTrials:
             del proposal
             cheapest = held_out_moves.reductions(posterior, *choosers)[n_tried:]
             del choosers
-            least = least_reduced(trial.n_topics, is_large) if self.penalty else 1
+            least = max(int(LEAST_REDUCED * trial.n_topics), 1) if self.penalty else 1
             n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit, least)
         if n_changes == 0:
             return None
         # A model that has gone on keeps its step sizes.
         is_young = trial.learner.n_passes <= self.length
-        result = self._new_trial(kind, trial.learner, posterior, n_changes, is_young)
-        result.is_large = is_large
-        return result
+        return self._new_trial(kind, trial.learner, posterior, n_changes, is_young)
 
     def _new_trial(
         self,
@@ -659,11 +625,6 @@ class HeldOutTrials:
         self.n_trials, state = self.n_trials + 1, learner.posterior.state
         size, eta = state.n_components, state.topic_word_prior
         return Trial(kind, learner, size, eta, n_changes)
-
-
-def least_reduced(n_topics: int, is_large: bool = False) -> int:
-    """Number of topics that a reduction changes at least, if there is a penalty."""
-    return max(int((LARGE_REDUCED if is_large else LEAST_REDUCED) * n_topics), 1)
 
 
 def equivalent_numbers(nets: dict[int, Array], best: int, n_tokens: Array) -> list[int]:

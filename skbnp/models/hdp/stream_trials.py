@@ -137,8 +137,11 @@ class Candidate(NamedTuple):
         """
         best = now = self
         while True:
-            least = held_out_trials.least_reduced(now.n_topics)
-            fewer = now.with_fewer(held_out, None, least)
+            fewer = now.with_fewer(
+                held_out,
+                None,
+                max(int(held_out_trials.LEAST_REDUCED * now.n_topics), 1),
+            )
             if fewer is None:
                 break
             gain = fewer.gain_over(best, held_out, penalty)
@@ -151,7 +154,10 @@ class Candidate(NamedTuple):
 
     def reduced_finely(self, held_out: HeldOut, penalty: float) -> "Candidate":
         """Return the best number of topics by fewer and fewer changes at a time."""
-        best, n_changes = self, held_out_trials.least_reduced(self.n_topics)
+        best, n_changes = (
+            self,
+            max(int(held_out_trials.LEAST_REDUCED * self.n_topics), 1),
+        )
         while n_changes:
             fewer = best.with_fewer(held_out, n_changes, n_changes)
             if fewer and fewer.gain_over(best, held_out, penalty).mean > 0.0:

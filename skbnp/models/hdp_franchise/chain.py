@@ -481,9 +481,9 @@ def sample_topics(
         if step % SWEEPS_PER_DRAW == 0 and step < n_sweeps:
             priors.resample(seating, rng)
         elif 2 * step > n_sweeps and (log_joint := chain._log_joint()) > best:
-            best, tables = log_joint, seating.customers
+            best, n_tables = log_joint, seating.customers
             distr = seating.dish_counts().toarray() + seating.topic_word_prior
-            shares = tables / (tables.sum() + seating.corpus_concentration)
+            shares = n_tables / (n_tables.sum() + seating.corpus_concentration)
     return distr / distr.sum(axis=1, keepdims=True), shares
 
 
