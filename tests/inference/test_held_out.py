@@ -69,21 +69,6 @@ def test_parts_sum_to_the_counts(X, held):
         assert_allclose(both, np.tile(counts, (rows.sum(), 1)), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("share", "n_parts"), [(0.1, 1), (0.5, 3), (1.0, 5)])
-def test_of_long_documents_enough_parts_and_folds_are_judged(
-    X, monkeypatch, share, n_parts
-):
-    """Each part and each fold has about a fifth of the tokens."""
-    monkeypatch.setattr(held_out, "N_TOKENS", share * X.sum())
-    numbers, observed, predicted = held_out.deal(X, np.random.default_rng(0))
-    assert np.bincount(numbers).max() == n_parts
-    assert predicted.sum() > min(share, 0.99) * X.sum()
-    folds = held_out.fold_words(
-        held_out.HeldOut(None, (), numbers, observed, predicted)
-    )
-    assert len(folds) == n_parts
-
-
 @pytest.mark.parametrize(
     ("n_docs", "length", "expected"),
     [

@@ -391,13 +391,7 @@ def deal(
     drawn from. (The folds of `fold_words` are of the vocabulary, whatever words a
     document has.)
     """
-    parts, n_tokens = list[Any](), 0.0
-    for part in deal_tokens(whole, N_FOLDS, rng):
-        parts.append(part)
-        n_tokens += part[1].sum()
-        if n_tokens > N_TOKENS:
-            break
-    docs, held_out, observed = zip(*parts, strict=True)
+    docs, held_out, observed = zip(*deal_tokens(whole, N_FOLDS, rng), strict=True)
     numbers = np.concatenate(docs)
     if len(np.unique(numbers)) < fewest:
         return None
@@ -554,8 +548,6 @@ def fold_words(held_out: HeldOut) -> list[WordFold]:
             whole, whole.data * ~is_held, whole.data * is_held
         )
         folds.append(WordFold(words, rest, fold, n_tokens))
-        if sum(fold.held_out.sum() for fold in folds) > N_TOKENS:
-            break
     return folds
 
 

@@ -433,12 +433,10 @@ class TreeEdits(trials.EditMoves):
         def update(
             topics: TopicTree, last: PathStats | None, memo: DocPaths, rest: PathStats
         ) -> trials.Result:
-            # Documents that a node has lost may go anywhere, others to what changes:
-            # to a new branch, not to others of the node that it grows from.
+            # Documents that a node has lost may go anywhere, others to what changes.
             is_first, tree, open_to = last is None, topics.tree, None
             if proposal.children or not is_first:
-                changed = proposal.children[proposal.kind == "birth" :]
-                below = map(tree.subtree_of, changed)
+                below = map(tree.subtree_of, proposal.children)
                 open_to = np.concatenate([tree.ids[:0], *below])
             memo = paths if is_first else memo
             memo = local_step.update_paths(topics, priors, X, memo, open_to)
