@@ -29,6 +29,11 @@ from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import MOST, NotEmpty, Unlimited
 from skbnp.utils.typing import Ints, MatrixLike, RandomStateLike
 
+#: Sweeps from topics at random before documents may repeat words, at most: topics form
+#: from all tokens first.
+PLAIN_SWEEPS = 15
+
+
 #: Tokens that hold a frozen topic as it is, of one and of all: many times those of any
 #: corpus that a sampler can sweep, and few enough to be counted.
 FIXED_TOKENS, ALL_FIXED_TOKENS = 1e8, 1e9
@@ -391,7 +396,7 @@ class GibbsHDP(
                 )
             values = counts[:, known.words].T.toarray().astype(np.float64)
             known = replace(known, values=values, is_whole=False)
-        n_plain = min(chain.PLAIN_SWEEPS, (burn_in or 0) // 2)
+        repeats_from = min(PLAIN_SWEEPS, (burn_in or 0) // 2) if may_repeat else None
         sweeps = self.split_merge_sweeps
         moves = self.split_merge and burn_in is not None
         return chain.FranchiseChain(
@@ -407,7 +412,7 @@ class GibbsHDP(
             before_is_prior=is_prior,
             known=known,
             exchange_sweeps=np.inf if burn_in is None else burn_in,
-            repeats_from=n_plain if may_repeat else None,
+            repeats_from=repeats_from,
             group_limits=data.group_limits,
         )
 

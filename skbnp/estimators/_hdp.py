@@ -1,5 +1,6 @@
 """Estimator of the HDP, direct assignment or collapsed, by variational inference."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +21,7 @@ from skbnp.estimators._known_topics import (
     StartTopics,
     TopicPriorLike,
     base_prior,
+    given_topics,
     n_given,
 )
 from skbnp.estimators._saved import check_type
@@ -69,7 +71,7 @@ FINAL_PASSES, FINAL_PASSES_MEAN_FIELD, FINAL_EXACT_PASSES = 6, 8, 3
 #: topics that come late are learned slowly.
 FULL_SIZE = 80
 #: Sweeps of the sampler from which topics of short documents start, see
-#: `benchmarks/results/short_documents.md`; half as many in each split of few documents.
+#: `benchmarks/results/short_documents.md`; a quarter in each split of few documents.
 N_SWEEPS = 200
 
 
@@ -629,32 +631,28 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
         Of the words that documents have; others have no probability.
         """
         # Another model, for short documents alone.
-        from skbnp.models.hdp_franchise.chain import Priors, sample_topics
-        from skbnp.models.hdp_franchise.model import Concentrations
+        from skbnp.estimators._gibbs_hdp import GibbsHDP
 
-        state = self._start_state(corpus.n_docs, None)
-        names = "corpus_concentration", "doc_concentration", "topic_word_prior"
-        start = Concentrations(*(getattr(state, name) for name in names))
         seed = int(stream(seed_entropy, Purpose.START, 1).integers(2**31))
-        corpus_prior, doc_prior = (
-            valid.check_gamma_prior(self, f"{level}_concentration_prior")
-            for level in ("corpus", "doc")
+        sampler = GibbsHDP(
+            doc_concentration=self.doc_concentration,
+            corpus_concentration=self.corpus_concentration,
+            topic_word_prior=self.topic_word_prior,
+            burstiness=self.burstiness,
+            corpus_concentration_prior=self.corpus_concentration_prior,
+            doc_concentration_prior=self.doc_concentration_prior,
+            max_iter=n_sweeps,
+            random_state=seed,
         )
-        learns = self.learn_priors is not False
-        priors = Priors(learns, False, corpus=corpus_prior, doc=doc_prior)
         words, n_words = np.flatnonzero(corpus.word_counts()), corpus.X.shape[1]
-        few, shares = sample_topics(
-            corpus.X[:, words].ceil(),
-            start,
-            priors,
-            n_sweeps,
-            seed,
-            may_repeat=self._plan.learns_burstiness,
-        )
-        shape, indptr = (len(shares), n_words), np.arange(len(shares) + 1) * len(words)
-        columns = np.tile(words, len(shares))
-        distr = sp.csr_array((few.ravel(), columns, indptr), shape)
-        return StartTopics(distr, shares, None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of documents have been given
+            sampler.fit(corpus.X[:, words].ceil())
+        given = given_topics(sampler, len(words))
+        n, m = given.distr.shape
+        columns, indptr = np.tile(words, n), np.arange(n + 1) * m
+        distr = sp.csr_array((given.distr.ravel(), columns, indptr), (n, n_words))
+        return given._replace(distr=distr)
 
     def _start_stream(self, model, counts, seed_entropy, n_docs):
         """Return the start from documents of a stream that are not held out."""
@@ -906,7 +904,7 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
             if splits:
                 trials = self._cross_fitted(posterior, splits, *given)
                 if self._is_sampled(corpus):
-                    trials.sample = partial(self._sampled, N_SWEEPS // 2)
+                    trials.sample = partial(self._sampled, N_SWEEPS // 4)
                 passes = trials.passes()
             else:
                 passes = self._held_out_trials(*given, posterior, held_out).passes()

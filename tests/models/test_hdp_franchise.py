@@ -5,7 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy import stats
 from scipy.special import gammaln
 
@@ -14,7 +13,7 @@ from reference import hdp_franchise as reference
 from skbnp.inference.chains import ChainState
 from skbnp.kernels._franchise import sweep
 from skbnp.kernels._seating import MEAL_PART
-from skbnp.models.hdp_franchise.chain import Priors, propose_moves, sample_topics
+from skbnp.models.hdp_franchise.chain import Priors, propose_moves
 from skbnp.models.hdp_franchise.model import (
     DISCOUNTS,
     Concentrations,
@@ -475,22 +474,3 @@ def test_a_copy_of_the_tables_is_the_whole_seating(seed):
     for name in ("table", "size", "dish"):
         one, two = (getattr(s.tables(), name) for s in (seating, copied))
         np.testing.assert_array_equal(one, two)
-
-
-def test_topics_of_a_start_are_those_of_separate_words():
-    """Two topics of ten words each; after one sweep topics mix these."""
-    rng = np.random.default_rng(0)
-    first = rng.integers(0, 10, (40, 6)) + 10 * (np.arange(40) % 4 == 0)[:, None]
-    X = sp.csr_array(np.stack([np.bincount(row, minlength=20) for row in first]))
-    start = Concentrations(1.0, 1.0, 0.05)
-    priors = Priors(True, False, corpus=(1.0, 1.0), doc=(1.0, 1.0))
-    distr, shares = sample_topics(X, start, priors, 200, 0)
-    np.testing.assert_allclose(distr.sum(axis=1), 1.0)
-    assert 0.5 < shares.sum() < 1.0
-    by_topic = (
-        shares @ np.stack([distr[:, :10].sum(axis=1), distr[:, 10:].sum(axis=1)]).T
-    )
-    assert (np.abs(distr[:, :10].sum(axis=1) - 0.5) > 0.45).all()
-    assert by_topic[0] > 2.0 * by_topic[1]
-    unlearned, _ = sample_topics(X, start, priors, 1, 0)
-    assert (np.abs(unlearned[:, :10].sum(axis=1) - 0.5) < 0.4).any()

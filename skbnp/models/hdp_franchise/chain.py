@@ -176,12 +176,6 @@ COLUMNS = (
     "word_concentration",
     "group_concentration",
 )
-#: Sweeps from topics at random before documents may repeat words, at most: topics form
-#: from all tokens first.
-PLAIN_SWEEPS = 15
-#: Where topics are sampled as a start: those at random that tokens have first, and
-#: sweeps between draws of the hyperparameters.
-N_STARTED, SWEEPS_PER_DRAW = 100, 2
 #: Tokens of a piece of a sweep, about: some 20 ms.
 TOKENS_PER_PIECE = 1 << 17
 
@@ -319,18 +313,14 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
 
     def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
         """Resample the seats of one piece of the documents; begin repeats if due."""
-        n_before, seating = self.state.step - self.state.begin, self.seating
+        n_before, now = self.state.step - self.state.begin, self.seating.concentrations
         is_time = self.repeats_from is not None and n_before >= self.repeats_from
-        if begin == 0 and is_time and not seating.concentrations.has_repeats:
-            self.begin_repeats()
-        self._advance(begin, stop, seating.meal_part, rng)
-
-    def begin_repeats(self) -> None:
-        """Let documents repeat words from now on; so far all tokens sit at tables."""
-        now, (d, c) = self.seating.concentrations, model.START
-        self.seating.concentrations = replace(
-            now, word_discount=d, word_concentration=c
-        )
+        if begin == 0 and is_time and not now.has_repeats:  # so far all tokens sit
+            d, c = model.START
+            self.seating.concentrations = replace(
+                now, word_discount=d, word_concentration=c
+            )
+        self._advance(begin, stop, self.seating.meal_part, rng)
 
     def _end(self, rng: np.random.Generator) -> tuple[FranchiseState, list[Lineage]]:
         """End a sweep: name dishes, split and merge them, draw hyperparameters."""
@@ -445,46 +435,6 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
     def sample(self, run: RunTasks = run_in_turn) -> FranchiseSample:
         """Copy what prediction reads of the present state."""
         return FranchiseSample.of(self.seating, self.state)
-
-
-def sample_topics(
-    X: sp.csr_array,
-    start: model.Concentrations,
-    priors: Priors,
-    n_sweeps: int,
-    seed_entropy: int,
-    *,
-    may_repeat: bool = True,
-) -> tuple[Array, Array]:
-    """Sample topics of documents, a start of other models; no sweep is recorded.
-
-    Tokens start from topics at random. Each sweep ends with a split-merge proposal,
-    every other one with a draw of the hyperparameters. Returns distributions of the
-    topics over words, (K, V), and their shares, (K,), after that one of the other
-    sweeps of the second half which has the highest log joint.
-    """
-    tokens, rng = Tokens.from_counts(X), stream(seed_entropy, Purpose.START, 0)
-    dish = rng.integers(0, N_STARTED, len(tokens), dtype=np.int32)
-    tables, _ = model.TableAssignments.one_per_dish(tokens, dish)
-    begin = FranchiseStart(concentrations=start, tables=tables)
-    chain = FranchiseChain(tokens, priors, seed_entropy, begin)
-    seating, best = chain.seating, -np.inf
-    for step in range(1, n_sweeps + 1):
-        rng = stream(seed_entropy, Purpose.SWEEP, 0, step)
-        for first, stop in chain.pieces:
-            chain._advance(first, stop, seating.meal_part, rng)
-        seating.tidy()
-        if propose_moves(seating, 1, rng):
-            seating.tidy()
-        if step == PLAIN_SWEEPS and may_repeat:
-            chain.begin_repeats()
-        if step % SWEEPS_PER_DRAW == 0 and step < n_sweeps:
-            priors.resample(seating, rng)
-        elif 2 * step > n_sweeps and (log_joint := chain._log_joint()) > best:
-            best, n_tables = log_joint, seating.customers
-            distr = seating.dish_counts().toarray() + seating.topic_word_prior
-            shares = n_tables / (n_tables.sum() + seating.corpus_concentration)
-    return distr / distr.sum(axis=1, keepdims=True), shares
 
 
 def _check_tables(state: FranchiseState, tokens: Tokens, n_before: int) -> None:
