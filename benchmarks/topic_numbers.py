@@ -196,8 +196,8 @@ def learn_in_chunks(hdp, train, chunk):
         yield begin + part.shape[0], seconds
 
 
-def learn_stream(docs, start, chunk, seed):
-    hdp = HDP(start, random_state=seed, min_gain=0)
+def learn_stream(docs, start, chunk, seed, min_gain):
+    hdp = HDP(start, random_state=seed, min_gain=min_gain)
     yield Fit(docs, hdp, sum(s for _, s in learn_in_chunks(hdp, docs.train, chunk)))
 
 
@@ -623,9 +623,10 @@ CASES = {
                 *("bars 5x5, 10000", "bars 10x10, 10000"),
                 *("hdp 15, 10000", "hdp 40, 10000"),
             ),
-            "start": (2, 300),
+            "start": (2,),
             "chunk": (100, 500),
-            "seed": (0,),
+            "seed": (2, 3, 4),
+            "min_gain": (0.005, 0.0),
         },
         documents=draws.planted,
         learn=learn_stream,

@@ -72,6 +72,11 @@ LEAST_REDUCED = 0.2
 REMEMBERED = 1.0 / 3.0
 
 
+def margin(gain: Gain) -> float:
+    """Nats per token within which predictions are equivalent."""
+    return max(MARGIN, MARGIN_ERRORS * gain.error)
+
+
 class NoPassesLeft(Exception):
     """A trial could not be completed."""
 
@@ -462,13 +467,13 @@ class HeldOutTrials:
         """
         if trial.kind == "merge of all" and self._is_matched_by_mean(self.model):
             return True
-        error = MARGIN_ERRORS * gain.error
         if trial.kind == "births":
             n_twice = np.log2(max(trial.n_topics / self.model.n_topics, 1.0))
+            error = MARGIN_ERRORS * gain.error
             is_better = gain.mean > max(error, GAIN_OF_TWICE * n_twice)
             return trial.n_passes == self.length and bool(is_better)
         if trial.kind == "continuation":
-            return gain.mean > max(error, MARGIN)
+            return gain.mean > margin(gain)
         if trial.kind == "tables" and trial.n_passes < self.length:
             return False
         return gain.mean >= -self._cost(trial, gain)
@@ -477,11 +482,10 @@ class HeldOutTrials:
         """Loss, nats per token, that fewer topics may have; none if topics cost."""
         if self.penalty and trial.kind == "reduction":
             return 0.0
-        cost = MARGIN_ERRORS * gain.error
         is_bursty = trial.posterior.state.burstiness is not None
         if is_bursty and trial.kind == "reduction":
-            cost = min(FEWER_ERRORS * gain.error, FEWER_COST)
-        return max(cost, MARGIN)
+            return max(min(FEWER_ERRORS * gain.error, FEWER_COST), MARGIN)
+        return margin(gain)
 
     def _judge_anew(self, trial: Trial) -> None:
         """Score a trial again as reductions are scored, once births have ended.

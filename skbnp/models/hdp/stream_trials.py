@@ -135,7 +135,7 @@ class Candidate(NamedTuple):
         worse; then half as many at a time from the best, as long as that gains. Topics
         do not learn between, and documents that did not choose decide.
         """
-        best = now = self
+        best = chosen = now = self
         while True:
             fewer = now.with_fewer(
                 held_out,
@@ -145,26 +145,25 @@ class Candidate(NamedTuple):
             if fewer is None:
                 break
             gain = fewer.gain_over(best, held_out, penalty)
-            if gain.mean > 0.0:
-                best = fewer
+            if gain.mean > -_cost(gain, penalty):
+                best, chosen = (fewer if gain.mean > 0.0 else best), fewer
             elif gain.mean < -held_out_trials.NEAR * gain.error:
                 break
             now = fewer
-        return best.reduced_finely(held_out, penalty)
+        return chosen.reduced_finely(held_out, penalty)
 
     def reduced_finely(self, held_out: HeldOut, penalty: float) -> "Candidate":
         """Return the best number of topics by fewer and fewer changes at a time."""
-        best, n_changes = (
-            self,
-            max(int(held_out_trials.LEAST_REDUCED * self.n_topics), 1),
-        )
+        best = chosen = self
+        n_changes = max(int(held_out_trials.LEAST_REDUCED * self.n_topics), 1)
         while n_changes:
-            fewer = best.with_fewer(held_out, n_changes, n_changes)
-            if fewer and fewer.gain_over(best, held_out, penalty).mean > 0.0:
-                best = fewer
+            fewer = chosen.with_fewer(held_out, n_changes, n_changes)
+            gain = fewer and fewer.gain_over(best, held_out, penalty)
+            if gain and gain.mean > -_cost(gain, penalty):
+                best, chosen = (fewer if gain.mean > 0.0 else best), fewer
             else:
                 n_changes //= 2
-        return best
+        return chosen
 
     def gain_over(
         self,
@@ -466,9 +465,10 @@ class StreamTrials:
         beside = beside.reduced_finely(held_out, penalty)
         present = self._with_best_priors(posterior, held_out)
         net = beside.gain_over(present, held_out, penalty, slice(None))
-        is_better = net.mean > max(
-            held_out_trials.MARGIN, held_out_trials.MARGIN_ERRORS * net.error
-        )
+        least = held_out_trials.margin(net)
+        if beside.n_topics < present.n_topics and not penalty:
+            least = -least
+        is_better = net.mean > least
         self.monitor.report(
             f"restart with {beside.n_topics} topics "
             f"{'accepted' if is_better else 'rejected'}: "
@@ -504,6 +504,14 @@ class StreamTrials:
         posterior = self.posterior
         rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
         return posterior.kept.held_out(rng)
+
+
+def _cost(gain: Gain, penalty: float) -> float:
+    """Loss, nats per token, that fewer topics may have; none if topics have a penalty.
+
+    Their number would else be that of a start, as equivalent ones differ by chance.
+    """
+    return 0.0 if penalty else held_out_trials.margin(gain)
 
 
 def replace_topics(
