@@ -53,6 +53,12 @@ def test_planted_topics_are_found():
     assert abs(hdp.n_components_ - 15) <= 2
 
 
+def test_equivalent_topics_merge_if_these_need_no_gain():
+    made = make_bars(1000, side=5, random_state=2)
+    hdp = learn(HDP(2, min_gain=0, random_state=0), made.data)
+    assert hdp.n_components_ == n_found(hdp, made.topic_word_distr) == 10
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("all_splits")
 def test_one_topic_is_found_where_there_is_one():
