@@ -158,11 +158,12 @@ class Candidate(NamedTuple):
         n_changes = max(int(held_out_trials.LEAST_REDUCED * self.n_topics), 1)
         while n_changes:
             fewer = chosen.with_fewer(held_out, n_changes, n_changes)
-            gain = fewer and fewer.gain_over(best, held_out, penalty)
-            if gain and gain.mean > -_cost(gain, penalty):
-                best, chosen = (fewer if gain.mean > 0.0 else best), fewer
-            else:
-                n_changes //= 2
+            if fewer is not None:
+                gain = fewer.gain_over(best, held_out, penalty)
+                if gain.mean > -_cost(gain, penalty):
+                    best, chosen = (fewer if gain.mean > 0.0 else best), fewer
+                    continue
+            n_changes //= 2
         return chosen
 
     def gain_over(
