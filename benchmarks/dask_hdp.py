@@ -103,6 +103,8 @@ class SitePool:
         reply.set_result(pickle.loads(stats))
         return reply
 
+    clock, sleep = staticmethod(time.monotonic), staticmethod(time.sleep)
+
     def send(self, content, workers):
         """Send it with each call."""
         return content

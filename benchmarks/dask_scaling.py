@@ -45,9 +45,9 @@ class CountedShards(WorkerShards):
         super().__init__(*args)
         CountedShards.latest = self
 
-    def _replies(self, calls):
+    def _replies(self, calls, **kind):
         self.n_calls += len(calls)
-        for worker, own, reply in super()._replies(calls):
+        for worker, own, reply in super()._replies(calls, **kind):
             self.n_bytes_received += len(pickle.dumps(reply, protocol=5))
             yield worker, own, reply
 
@@ -188,7 +188,7 @@ def measure_messages():
     for n_workers in (1, 2, 4):
         with cluster_of(n_workers) as cluster, Client(cluster) as client:
             blocks = blocks_of([sp.csr_array((2, 3))] * 16)
-            session = _base.WorkerSession(client, blocks, rows_of_all, 60.0)
+            session = _base.open_session(client, blocks, rows_of_all, 60.0)
             shards = session.shards(0, map, is_lasting=False)
             numbers, call, sent = range(16), [], []
             for _ in range(20):

@@ -112,7 +112,8 @@ class LocalSession:
                 result = {} if X is None else read(X, labels)
             self.descriptions.append(_shards.BlockDescription.of(number, X, result))
             self._rows.append(result)
-        self.n_features, self.order = _n_features(self.descriptions), blocks[0].order
+        self.n_features = _shards.n_features_of(self.descriptions)
+        self.order = blocks[0].order
 
     def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
         """Return the rows of a label; `run` maps over rows in this process."""
@@ -124,41 +125,8 @@ class LocalSession:
         """Release the rows."""
 
 
-class WorkerSession:
-    """Rows of a fit on the workers of a cluster.
-
-    `read` returns rows by label, given rows and labels of a block, on a worker. A
-    worker without a heartbeat for `timeout` seconds is lost.
-    """
-
-    def __init__(
-        self, client: Client, blocks: Sequence[RowBlock], read: Reader, timeout: float
-    ):
-        """Read all blocks on workers."""
-        pool = _shards.ClientPool(client, uuid4().hex)
-        roster = _shards.Roster(pool, timeout)
-        self.workers = _shards.WorkerShards(pool, blocks, read, roster)
-        try:
-            self.workers.load()
-        except BaseException:
-            self.workers.close()
-            raise
-        self.descriptions = [
-            self.workers.descriptions[number] for number in range(len(blocks))
-        ]
-        self.n_features, self.order = _n_features(self.descriptions), blocks[0].order
-
-    def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
-        """Return the rows of a label."""
-        return _shards.DaskShards(self.workers, label, self.n_features)
-
-    def close(self) -> None:
-        """Remove the rows from workers."""
-        self.workers.close()
-
-
 #: The rows of one fit.
-Session = LocalSession | WorkerSession
+Session = LocalSession | _shards.WorkerShards
 
 
 def open_session(
@@ -171,7 +139,10 @@ def open_session(
         raise ValueError("client must be a synchronous one: fit waits for workers.")
     if client.status == "closed":
         raise ValueError("client is closed: fit needs one that is connected.")
-    return WorkerSession(client, blocks, read, timeout)
+    pool = _shards.ClientPool(client, uuid4().hex)
+    workers = _shards.WorkerShards(pool, blocks, read, timeout)
+    workers.load()
+    return workers
 
 
 def sizes_by_label(session: Session) -> dict[Label, int]:
@@ -186,20 +157,6 @@ def sizes_by_label(session: Session) -> dict[Label, int]:
 def data_digest(session: Session) -> str:
     """Digest of the rows of a session, divided as they are."""
     return digest_of([description.digest for description in session.descriptions])
-
-
-def _n_features(descriptions: Sequence[_shards.BlockDescription]) -> int:
-    """Number of columns of all blocks; raise if they differ."""
-    result = {one.n_features: one.number for one in descriptions if one.n_rows}
-    if not result:
-        raise ValueError("X has no rows in any of its blocks.")
-    if len(result) > 1:
-        (n, number), (m, other), *_ = sorted(result.items())
-        raise ValueError(
-            f"Blocks of X must have the same columns: block {number} has {n}, block "
-            f"{other} has {m}."
-        )
-    return next(iter(result))
 
 
 #: A function of a fitted local estimator, the rows of a block, and labels.

@@ -15,7 +15,7 @@ import warnings
 from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
@@ -31,7 +31,7 @@ from distributed.scheduler import NoValidWorkerError
 
 from skbnp.dask._inputs import Labels, Reader, RowBlock, block_error, read_block
 from skbnp.inference import shards as sharding
-from skbnp.inference.executor import T
+from skbnp.inference.executor import Run
 from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.arrays import one_blas_thread
 from skbnp.utils.labels import Label
@@ -67,6 +67,20 @@ class BlockDescription:
         sizes = {label: one.shape[0] for label, one in result.items()}
         digests = (f"{label!r} {rows_digest(one)}" for label, one in result.items())
         return cls(number, sizes, n_rows, n_features, digest_of(digests))
+
+
+def n_features_of(descriptions: Sequence[BlockDescription]) -> int:
+    """Number of columns of all blocks; raise if they differ."""
+    result = {one.n_features: one.number for one in descriptions if one.n_rows}
+    if not result:
+        raise ValueError("X has no rows in any of its blocks.")
+    if len(result) > 1:
+        (n, number), (m, other), *_ = sorted(result.items())
+        raise ValueError(
+            f"Blocks of X must have the same columns: block {number} has {n}, block "
+            f"{other} has {m}."
+        )
+    return next(iter(result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,27 +159,13 @@ class Site:
 
         replies: dict[int, object] = {}
         sums: dict[sharding.Node, Any] = {}
-        with one_blas_thread():
-            for place, reply in self._each(work, range(len(order.numbers))):
+        with one_blas_thread(), ThreadPoolExecutor(self.n_threads) as pool:
+            for place, reply in pool.map(work, range(len(order.numbers))):
                 if order.adds_up:
                     sharding.add_up(sums, order.n_places, {(0, place): reply})
                 else:
                     replies[place] = reply
         return sums if order.adds_up else replies
-
-    def _each(self, work: Callable[[int], T], items: Iterable[int]) -> Iterable[T]:
-        """Yield results as they come, in any order."""
-        if self.n_threads == 1:
-            yield from map(work, items)
-            return
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            futures = [pool.submit(work, item) for item in items]
-            try:
-                for future in as_completed(futures):
-                    yield future.result()
-            finally:
-                for future in futures:
-                    future.cancel()
 
     def _shard(
         self, block: int, label: Label, number: int, first_row: int
@@ -263,6 +263,8 @@ class ClientPool:
     fit_name : str
         Name of the fit, the key of its site on each worker.
     """
+
+    clock, sleep = staticmethod(time.monotonic), staticmethod(time.sleep)
 
     def __init__(self, client: Any, fit_name: str):
         self.client, self.fit_name = client, fit_name
@@ -391,19 +393,13 @@ class Roster:
     as long an error is raised.
     """
 
-    def __init__(
-        self,
-        pool: ClientPool,
-        timeout: float,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ):
-        """Take the clock and the time after which a silent worker is lost."""
-        self.pool, self.timeout, self.clock, self.sleep = pool, timeout, clock, sleep
+    def __init__(self, pool: ClientPool, timeout: float):
+        """Take the time after which a silent worker is lost."""
+        self.pool, self.timeout = pool, timeout
         self.workers: dict[str, Presence] = {}
         self._signs: dict[str, tuple[object, float]] = {}
         self._busy: dict[str, float] = {}
-        self._looked = clock()
+        self._looked = pool.clock()
         self._alone_since: float | None = None
         self._error: Exception | None = None
 
@@ -412,7 +408,7 @@ class Roster:
 
         Raises WorkersLostError if there has been none for `timeout` seconds.
         """
-        now = self._looked = self.clock()
+        now = self._looked = self.pool.clock()
         try:
             present = self.pool.present()
         except Exception as error:  # the scheduler is gone, or does not answer
@@ -444,10 +440,10 @@ class Roster:
 
     def wait(self) -> dict[str, Presence]:
         """Wait for a living worker; return those that are alive or were just now."""
-        if self.workers and self.clock() - self._looked < LOOK:
+        if self.workers and self.pool.clock() - self._looked < LOOK:
             return self.workers
         while not self.look():
-            self.sleep(LOOK)
+            self.pool.sleep(LOOK)
         return self.workers
 
     def is_stuck(self, worker: str, since: float) -> bool:
@@ -456,22 +452,24 @@ class Roster:
         That is longer than the timeout of a silent worker, which it may be waiting for.
         """
         begin = max(since, self._busy.get(worker, since))
-        return self.clock() - begin > 2.0 * self.timeout
+        return self.pool.clock() - begin > 2.0 * self.timeout
 
 
 class WorkerShards:
     """Blocks of rows on workers, divided by label when they are read.
 
-    `read` returns rows by label, given rows and labels of a block, on a worker.
+    `read` returns rows by label, given rows and labels of a block, on a worker. A
+    worker without a heartbeat for `timeout` seconds is lost.
     """
 
     def __init__(
-        self, pool: ClientPool, blocks: Sequence[RowBlock], read: Reader, roster: Roster
+        self, pool: ClientPool, blocks: Sequence[RowBlock], read: Reader, timeout: float
     ):
         """Take workers and blocks; nothing is loaded yet."""
-        self.pool, self.blocks, self.read, self.roster = pool, blocks, read, roster
-        self.descriptions: dict[int, BlockDescription] = {}
-        self.n_bytes_sent = 0
+        self.pool, self.blocks, self.read = pool, blocks, read
+        self.roster = Roster(pool, timeout)
+        self.order, self.n_bytes_sent = blocks[0].order, 0
+        self.descriptions: list[Any] = [None] * len(blocks)  # None: not read yet
         self._owners: dict[int, str] = {}
         self._loaded: set[tuple[int, str]] = set()
         self._given: set[tuple[str, str]] = set()  # broadcasts by name, workers
@@ -482,7 +480,16 @@ class WorkerShards:
 
     def load(self) -> None:
         """Read all blocks."""
-        self._ready(range(len(self.blocks)), Counter())
+        try:
+            self._ready(range(len(self.blocks)), Counter())
+        except BaseException:
+            self.close()
+            raise
+        self.n_features = n_features_of(self.descriptions)
+
+    def shards(self, label: Label, run: Run, *, is_lasting: bool) -> "DaskShards":
+        """Return the rows of a label."""
+        return DaskShards(self, label)
 
     def close(self) -> None:
         """Remove all blocks from workers."""
@@ -605,19 +612,16 @@ class WorkerShards:
 
     def _sizes(self) -> list[int]:
         """Number of rows of each block plus one, as far as they are known."""
-        return [
-            1 + self.descriptions[number].n_rows if number in self.descriptions else 1
-            for number in range(len(self.blocks))
-        ]
+        return [1 if one is None else 1 + one.n_rows for one in self.descriptions]
 
     def _check(self, description: BlockDescription) -> None:
         """Raise if a block that is read again has changed."""
-        known = self.descriptions.setdefault(description.number, description)
-        if known != description:
+        number = description.number
+        if self.descriptions[number] not in (None, description):
             raise ValueError(
-                f"Block {description.number} of X was read again, and holds other rows "
-                "now."
+                f"Block {number} of X was read again, and holds other rows now."
             )
+        self.descriptions[number] = description
 
     def _replies(
         self,
@@ -629,7 +633,7 @@ class WorkerShards:
 
         Errors of tasks are raised; an error of a load names its block.
         """
-        begin, open_calls = self.roster.clock(), dict(calls)
+        begin, open_calls = self.pool.clock(), dict(calls)
         try:
             while open_calls:
                 done, _ = cf.wait(open_calls, LOOK, cf.FIRST_COMPLETED)
@@ -698,7 +702,7 @@ class WorkerShards:
                 "call. Workers that run out of memory are ended by their nanny: give "
                 "them more memory, or cut X into smaller blocks."
             )
-        self.roster.sleep(LOOK * 2.0 ** (n_losses - 1))
+        self.pool.sleep(LOOK * 2.0 ** (n_losses - 1))
 
 
 class DaskShards(sharding.Shards):
@@ -706,14 +710,13 @@ class DaskShards(sharding.Shards):
 
     is_lasting = False
 
-    def __init__(self, workers: WorkerShards, label: Label, n_features: int):
+    def __init__(self, workers: WorkerShards, label: Label):
         """Take the rows of a label in the blocks of workers."""
-        self.workers, self.label, self.n_features = workers, label, n_features
-        descriptions = [
-            workers.descriptions[number] for number in range(len(workers.blocks))
-        ]
-        self._blocks = [one.number for one in descriptions if one.sizes.get(label, 0)]
-        sizes = [descriptions[number].sizes[label] for number in self._blocks]
+        self.workers, self.label = workers, label
+        self.n_features = workers.n_features
+        sizes = [one.sizes.get(label, 0) for one in workers.descriptions]
+        self._blocks = np.flatnonzero(sizes).tolist()
+        sizes = [sizes[number] for number in self._blocks]
         self.n_rows = np.array(sizes, dtype=np.intp)
         places = enumerate(sharding.first_rows(self.n_rows))
         self._shards = dict(zip(self._blocks, places, strict=True))

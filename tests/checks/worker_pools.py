@@ -113,13 +113,11 @@ class ScriptedPool:
 class scripted_workers:
     """Let estimators with a client learn on the workers of a pool."""
 
-    def __init__(self, pool, timeout=5.0):
+    def __init__(self, pool):
         self.pool = pool
-        self.roster = _shards.Roster(pool, timeout, pool.clock, pool.sleep)
         self.client = mock.NonCallableMock(Client, asynchronous=False, status="running")
         self.patches = [
             mock.patch.object(_shards, "ClientPool", return_value=pool),
-            mock.patch.object(_shards, "Roster", return_value=self.roster),
             mock.patch.object(_shards, "LOOK", 1e-4),
         ]
 

@@ -10,7 +10,7 @@ import pytest
 from checks.worker_pools import FAULTS, ScriptedPool
 from skbnp.dask import _shards
 from skbnp.dask._inputs import RowBlock
-from skbnp.dask._shards import DaskShards, Roster, WorkerShards, WorkersLostError
+from skbnp.dask._shards import DaskShards, WorkerShards, WorkersLostError
 from skbnp.inference.shards import Broadcast, LocalShards
 
 RNG = np.random.default_rng(0)
@@ -51,11 +51,10 @@ def quick(monkeypatch):
 
 
 def shards_on(pool, blocks=ROWS, timeout=5.0, label="all"):
-    roster = Roster(pool, timeout, pool.clock, pool.sleep)
     blocks = [RowBlock(X if len(X) else None) for X in blocks]
-    workers = WorkerShards(pool, blocks, read, roster)
+    workers = WorkerShards(pool, blocks, read, timeout)
     workers.load()
-    return DaskShards(workers, label, 3)
+    return DaskShards(workers, label)
 
 
 def conversation(shards):
