@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.components.word_topics import SeenWords
 from skbnp.estimators import _base
 from skbnp.estimators._base import files_of
-from skbnp.estimators._epoch_trees import EpochTreeMixin, check_state
+from skbnp.estimators._epoch_trees import EpochTreeMixin, TreeParameters, check_state
 from skbnp.estimators._saved import check_seen_words, check_type
 from skbnp.estimators._variational import BoundMixin, VariationalEstimator
 from skbnp.inference.executor import Executor, commit
@@ -65,17 +65,10 @@ class _Rows:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Parameters:
+class _Parameters(TreeParameters):
     """Parameters of DependentTrees."""
 
     max_components: int | None = field(default=None, kw_only=False)
-    child_concentration: float = 0.5
-    stop_concentration: float = 0.5
-    vmf_concentration: float | str = "auto"
-    prior_concentration: float | str = "auto"
-    parent_weight: float = 1.0
-    past_weight: float | str = "auto"
-    window: int = 1
     structure_moves: bool | EpochMoves = True
     sparse_output: bool = False
     batch_size: int | None = None

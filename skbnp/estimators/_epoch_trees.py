@@ -87,20 +87,24 @@ def check_state(state: EpochState, n_features: int, n_seen: int) -> None:
     check_places("past", state.past, sizes["n_before"], least=-1)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class TreeParameters:
+    """Parameters of all estimators of dependent trees."""
+
+    child_concentration: float = 0.5
+    stop_concentration: float = 0.5
+    vmf_concentration: float | str = "auto"
+    prior_concentration: float | str = "auto"
+    parent_weight: float = 1.0
+    past_weight: float | str = "auto"
+    window: int = 1
+
+
 class EpochTreeMixin(TransformerMixin, ABC):
-    """Base of estimators of dependent trees.
+    """Base of estimators of dependent trees, with `TreeParameters`.
 
     Evaluation writes nothing, draws nothing.
     """
-
-    n_jobs: int | None
-    sparse_output: bool
-    vmf_concentration: float | str
-    prior_concentration: float | str
-    child_concentration: float
-    stop_concentration: float
-    parent_weight: float
-    past_weight: float | str
 
     # Fitted
     tree_: TreeView

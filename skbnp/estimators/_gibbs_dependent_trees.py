@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 
 from skbnp.components.word_topics import SeenWords
 from skbnp.estimators import _base, _saved
-from skbnp.estimators._epoch_trees import EpochTreeMixin, check_state
-from skbnp.estimators._samplers import Sampler
+from skbnp.estimators._epoch_trees import EpochTreeMixin, TreeParameters, check_state
+from skbnp.estimators._samplers import Sampler, SamplerParameters
 from skbnp.inference.executor import Executor
 from skbnp.models.dependent_slices import chain as slices
 from skbnp.models.dependent_slices.model import Rows, TreeSample
@@ -28,7 +28,6 @@ from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import NotEmpty
-from skbnp.utils.typing import RandomStateLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +52,20 @@ class _EpochCorpus:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Parameters:
-    """Parameters of GibbsDependentTrees."""
+class _Own:
+    """Parameters that no other estimator shares."""
 
     n_components: int | None = field(default=None, kw_only=False)
-    child_concentration: float = 0.5
-    stop_concentration: float = 0.5
-    vmf_concentration: float | str = "auto"
-    prior_concentration: float | str = "auto"
-    parent_weight: float = 1.0
-    past_weight: float | str = "auto"
-    window: int = 1
     split_merge: bool = True
     n_split_merge: int = 5
-    sparse_output: bool = False
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters(SamplerParameters, TreeParameters, _Own):
+    """Parameters of GibbsDependentTrees."""
+
     max_iter: int = 200
-    burn_in: int | None = None
     thin: int = 10
-    n_chains: int = 1
-    n_jobs: int | None = None
-    random_state: RandomStateLike = None
-    verbose: int = 0
-    warm_start: bool = False
 
 
 class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
@@ -93,6 +84,12 @@ class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
     n_components : int or None, default=None
         Clusters below the root from which chains start. None is the number of
         `DependentTrees`.
+    split_merge : bool, default=True
+        Whether nodes are split, merged, and put under other parents, by proposals that
+        are accepted or not. Without, only single rows change the tree.
+    n_split_merge : int, default=5
+        Proposals in each sweep to split a node or to merge two, and as many of another
+        parent.
     child_concentration : float, default=0.5
         Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
         values make more branches.
@@ -113,14 +110,6 @@ class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
     window : int, default=1
         Past epochs whose rows count for the sticks (h), 1 or more. A node that had no
         rows in them ends.
-    split_merge : bool, default=True
-        Whether nodes are split, merged, and put under other parents, by proposals that
-        are accepted or not. Without, only single rows change the tree.
-    n_split_merge : int, default=5
-        Proposals in each sweep to split a node or to merge two, and as many of another
-        parent.
-    sparse_output : bool, default=False
-        Whether `transform` returns a sparse array: a row has at most eight entries.
     max_iter : int, default=200
         Sweeps of each chain over each epoch.
     burn_in : int or None, default=None
@@ -132,6 +121,8 @@ class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
     n_chains : int, default=1
         Independent chains, 1 to 1000. The first starts from the clusters from which
         `DependentTrees` starts with the same `random_state`.
+    sparse_output : bool, default=False
+        Whether `transform` returns a sparse array: a row has at most eight entries.
     n_jobs : int or None, default=None
         Threads for rows of a sweep, for chains and for prediction, as in scikit-learn.
         Results do not depend on it.

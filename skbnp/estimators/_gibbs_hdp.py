@@ -12,7 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from skbnp.components.known_topics import TopicPriors
 from skbnp.estimators import _base, _known_topics
-from skbnp.estimators._samplers import TokenCorpus, TopicSampler, best_of
+from skbnp.estimators._samplers import (
+    SamplerParameters,
+    TokenCorpus,
+    TopicSampler,
+    best_of,
+)
 from skbnp.estimators._saved import check_known_topics, check_number, damaged
 from skbnp.inference.chains import end_entries
 from skbnp.inference.executor import Executor
@@ -27,7 +32,7 @@ from skbnp.utils.arrays import names_by_weight, rows_by_id
 from skbnp.utils.labels import MISSING, Factors, Label
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import MOST, NotEmpty, Unlimited
-from skbnp.utils.typing import Ints, MatrixLike, RandomStateLike
+from skbnp.utils.typing import Ints, MatrixLike
 
 #: Sweeps from topics at random before documents may repeat words, at most: topics form
 #: from all tokens first.
@@ -40,31 +45,22 @@ FIXED_TOKENS, ALL_FIXED_TOKENS = 1e8, 1e9
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Parameters:
-    """Parameters of GibbsHDP."""
+class _Own:
+    """Parameters that no other estimator shares."""
 
     n_components: int | None = field(default=100, kw_only=False)
-    corpus_concentration: float = 1.0
-    doc_concentration: float = 1.0
-    topic_word_prior: _known_topics.TopicPriorLike = 0.05
     burstiness: bool | str = "auto"
     learn_priors: bool | str = "concentrations"
-    corpus_concentration_prior: Sequence[float] = (1.0, 1.0)
-    doc_concentration_prior: Sequence[float] = (1.0, 1.0)
     split_merge: bool = True
     n_split_merge: int = 5
     split_merge_sweeps: int | None = None
     split_merge_scans: int = 0
-    max_iter: int = 500
-    burn_in: int | None = None
-    thin: int = 25
-    n_chains: int = 1
     init: Any = None
-    sparse_output: bool = False
-    n_jobs: int | None = None
-    random_state: RandomStateLike = None
-    verbose: int = 0
-    warm_start: bool = False
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters(SamplerParameters, _known_topics.HDPPriors, _Own):
+    """Parameters of GibbsHDP."""
 
 
 class GibbsHDP(
@@ -86,24 +82,12 @@ class GibbsHDP(
     n_components : int or None, default=100
         Dishes to start from, 1 to 1,000,000: each token gets one at random. None seats
         tokens one by one given those before. The chain adds and ends topics as it goes.
-    corpus_concentration : float, default=1.0
-        Concentration of the corpus weights (gamma), in [1e-100, 1e10]; larger values
-        make more topics. Where it is learned, the start.
-    doc_concentration : float, default=1.0
-        Concentration of a document's topics (alpha_0), in [1e-100, 1e10]; likewise.
-    topic_word_prior : float, dict, array-like or KnownTopics, default=0.05
-        Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
-        values make more and more specific topics. The value to start from, likewise.
-        Or topics that are known: seed words by name, or the prior of each, (n_known,
-        n_features), in whole tokens; :class:`KnownTopics` has more options.
     burstiness : "auto" or False, default="auto"
         Whether documents may repeat words for reasons of their own: "auto" learns how
         far they do, whatever `learn_priors` is; False lets topics explain every token.
     learn_priors : bool or "concentrations", default="concentrations"
         Whether to draw both concentrations and the topic prior, which has a Gamma(1, 1)
         prior, in every sweep (True), the concentrations alone, or nothing (False).
-    corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
-        Shape and rate of the concentrations' Gamma priors, both > 0.
     split_merge : bool, default=True
         Whether to propose splits and merges of topics; without, it is plain Gibbs
         sampling.
@@ -114,6 +98,22 @@ class GibbsHDP(
     split_merge_scans : int, default=0
         Intermediate restricted Gibbs scans of a proposal [3]_, >= 0. 0: the sequential
         allocation of [1]_, which costs one scan; n cost n + 2.
+    init : fitted topic model or None, default=None
+        Topics to start from instead of random ones, of any model with `components_` of
+        counts: each token draws one given its document. Wrap it in
+        `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
+    doc_concentration : float, default=1.0
+        Concentration of a document's topics (alpha_0), in [1e-100, 1e10]; likewise.
+    corpus_concentration : float, default=1.0
+        Concentration of the corpus weights (gamma), in [1e-100, 1e10]; larger values
+        make more topics. Where it is learned, the start.
+    topic_word_prior : float, dict, array-like or KnownTopics, default=0.05
+        Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
+        values make more and more specific topics. The value to start from, likewise.
+        Or topics that are known: seed words by name, or the prior of each, (n_known,
+        n_features), in whole tokens; :class:`KnownTopics` has more options.
+    corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
+        Shape and rate of the concentrations' Gamma priors, both > 0.
     max_iter : int, default=500
         Sweeps of each chain; in `partial_fit`, over each chunk.
     burn_in : int or None, default=None
@@ -123,10 +123,6 @@ class GibbsHDP(
         Sweeps from one kept sample to the next; the last states where none is kept.
     n_chains : int, default=1
         Independent chains, 1 to 1000, which run side by side on `n_jobs` threads.
-    init : fitted topic model or None, default=None
-        Topics to start from instead of random ones, of any model with `components_` of
-        counts: each token draws one given its document. Wrap it in
-        `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array, of topics with tokens alone.
     n_jobs : int or None, default=None

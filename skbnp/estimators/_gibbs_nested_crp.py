@@ -1,7 +1,7 @@
 """Estimator of the nested CRP by collapsed Gibbs sampling."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from numbers import Real
@@ -9,14 +9,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from skbnp.estimators import _base, _trees
 from skbnp.estimators._base import are_in_use
 from skbnp.estimators._known_topics import check_names
-from skbnp.estimators._samplers import TokenCorpus, TopicSampler
+from skbnp.estimators._samplers import SamplerParameters, TokenCorpus, TopicSampler
 from skbnp.estimators._saved import check_doc_counts, check_levels, check_number
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
@@ -28,7 +27,7 @@ from skbnp.trees import TreeView
 from skbnp.utils import validation as valid
 from skbnp.utils.arrays import evenly_spaced
 from skbnp.utils.ranges import NotEmpty
-from skbnp.utils.typing import Array, Ints, Ints32, RandomStateLike
+from skbnp.utils.typing import Array, Ints, Ints32
 from skbnp.utils.warnings import warn_caller
 
 #: Agreement of chains below which a fit warns.
@@ -36,25 +35,16 @@ LEAST_AGREEMENT = 0.5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Parameters:
-    """Parameters of GibbsNestedCRP."""
+class _Own:
+    """Parameters that no other estimator shares."""
 
     max_depth: int = field(default=3, kw_only=False)
-    child_concentration: float = 1.0
-    level_prior: ArrayLike = 1.0
-    topic_word_prior: ArrayLike = 0.3
-    learn_priors: bool | str = "concentrations"
-    child_concentration_prior: Sequence[float] = (1.0, 1.0)
     init: Any = None
-    max_iter: int = 500
-    burn_in: int | None = None
-    thin: int = 25
-    n_chains: int = 1
-    sparse_output: bool = False
-    n_jobs: int | None = None
-    random_state: RandomStateLike = None
-    verbose: int = 0
-    warm_start: bool = False
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters(SamplerParameters, _trees.LevelParameters, _Own):
+    """Parameters of GibbsNestedCRP."""
 
 
 class GibbsNestedCRP(_Parameters, _trees.TopicTreeMixin, TopicSampler):
@@ -75,6 +65,12 @@ class GibbsNestedCRP(_Parameters, _trees.TopicTreeMixin, TopicSampler):
     ----------
     max_depth : int, default=3
         Levels of the tree (L), 1 to 50, the root included. 1 is a single topic.
+    init : fitted topic tree, "sequential" or None, default=None
+        Where chains start. None: on the best of many trees over the same leaves, one
+        path for all among them, by the probability of each of up to 600 documents
+        given all others. "sequential": documents take a path one after the other. A
+        fitted tree: each document starts on its `decision_path`. Wrap it in
+        `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
     child_concentration : float, default=1.0
         Concentration of the children of a node (gamma), in [1e-100, 1e10].
     level_prior : float or array-like of shape (max_depth,), default=1.0
@@ -89,12 +85,6 @@ class GibbsNestedCRP(_Parameters, _trees.TopicTreeMixin, TopicSampler):
         text become so small that a leaf has few documents, or nothing (False).
     child_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma prior of `child_concentration`, both > 0.
-    init : fitted topic tree, "sequential" or None, default=None
-        Where chains start. None: on the best of many trees over the same leaves, one
-        path for all among them, by the probability of each of up to 600 documents
-        given all others. "sequential": documents take a path one after the other. A
-        fitted tree: each document starts on its `decision_path`. Wrap it in
-        `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
     max_iter : int, default=500
         Sweeps of each chain; in `partial_fit`, over each chunk.
     burn_in : int or None, default=None

@@ -10,7 +10,11 @@ from numpy.typing import ArrayLike
 from skbnp.components.tree_sticks import TreeMoves, passing_probabilities
 from skbnp.estimators import _base, _trees
 from skbnp.estimators._saved import LARGE, check_levels, check_number, damaged
-from skbnp.estimators._variational import BoundMixin, VariationalEstimator
+from skbnp.estimators._variational import (
+    BoundMixin,
+    PassParameters,
+    VariationalEstimator,
+)
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
@@ -24,7 +28,7 @@ from skbnp.trees import TreeView
 from skbnp.utils import validation as valid
 from skbnp.utils.arrays import at_columns, one_blas_thread
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.typing import Ints32, MatrixLike, RandomStateLike
+from skbnp.utils.typing import Ints32, MatrixLike
 from skbnp.utils.warnings import warn_caller
 
 #: Moves of a kind that are tried after a pass, each by so many visits.
@@ -38,25 +42,20 @@ NOTHING_LEFT = 1e-4
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Parameters:
-    """Parameters of HierarchicalComponentAnalysis."""
+class _Own:
+    """Parameters that no other estimator shares."""
 
     max_depth: int = field(default=3, kw_only=False)
     max_components: int | None = None
     child_concentration: float = 1.0
     loading_variance: float | str = 50.0
     structure_moves: bool | TreeMoves = True
-    sparse_output: bool = False
     batch_size: int = 1024
-    learning_offset: float = 1.0
-    learning_decay: float = 0.6
-    total_samples: float | None = None
-    max_iter: int = 100
-    tol: float = 1e-4
-    n_jobs: int | None = None
-    random_state: RandomStateLike = None
-    verbose: int = 0
-    warm_start: bool = False
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters(PassParameters, _Own):
+    """Parameters of HierarchicalComponentAnalysis."""
 
 
 class HierarchicalComponentAnalysis(
@@ -94,9 +93,6 @@ class HierarchicalComponentAnalysis(
         Whether the tree changes: branches grow, leaves end, siblings merge and nodes go
         to other parents, each if the bound rises. A `TreeMoves` has the details;
         its `grow` and `merge` keep their defaults.
-    sparse_output : bool, default=False
-        Whether `transform` returns a sparse array: a row has at most `max_depth`
-        entries.
     batch_size : int, default=1024
         Rows of a minibatch of `partial_fit`, at most.
     learning_offset : float, default=1.0
@@ -114,6 +110,9 @@ class HierarchicalComponentAnalysis(
         noise, log(2 pi e) / 2 = 1.42 for each entry of `X`. Once moves have ended,
         `fit` ends when the bound changes by less than that between two passes. With 0,
         branches that raise it by a nat grow, and all `max_iter` passes are made.
+    sparse_output : bool, default=False
+        Whether `transform` returns a sparse array: a row has at most `max_depth`
+        entries.
     n_jobs : int or None, default=None
         Threads of the row step, as in scikit-learn. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None

@@ -18,14 +18,18 @@ from skbnp.estimators import _base, _cautions
 from skbnp.estimators._base import LabelledDocumentsMixin, labels_of
 from skbnp.estimators._checkpoints import FitAccount
 from skbnp.estimators._known_topics import (
+    HDPPriors,
     StartTopics,
-    TopicPriorLike,
     base_prior,
     given_topics,
     n_given,
 )
 from skbnp.estimators._saved import check_type
-from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
+from skbnp.estimators._variational import (
+    DocumentParameters,
+    VariationalTopicModel,
+    drawn_documents,
+)
 from skbnp.inference import engine
 from skbnp.inference.engine import Learner, SearchLearner
 from skbnp.inference.executor import Executor
@@ -53,7 +57,7 @@ from skbnp.utils import validation as valid
 from skbnp.utils.labels import Factors, Label
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.ranges import Unlimited
-from skbnp.utils.typing import Array, Ints, MatrixLike, RandomStateLike
+from skbnp.utils.typing import Array, Ints, MatrixLike
 from skbnp.utils.warnings import warn_caller
 
 #: Moves of `split_merge=True`.
@@ -108,37 +112,27 @@ class Plan:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Parameters:
-    """Parameters of HDP."""
+class _Own:
+    """Parameters that no other estimator shares."""
 
     n_components: int = field(default=300, kw_only=False)
     max_components: int | None = None
     variational_family: str = "collapsed"
     learning_method: str = "online"
-    doc_concentration: float = 1.0
-    corpus_concentration: float = 1.0
-    topic_word_prior: TopicPriorLike = 0.05
     burstiness: bool | str = "auto"
     learn_priors: bool | str = "auto"
-    corpus_concentration_prior: Sequence[float] = (1.0, 1.0)
-    doc_concentration_prior: Sequence[float] = (1.0, 1.0)
     split_merge: bool | SplitMerge = True
     min_gain: float = 0.005
     batch_size: int | str = "auto"
-    learning_offset: float = 1.0
-    learning_decay: float = 0.5
-    total_samples: float | None = None
-    max_iter: int = 100
-    tol: float = 1e-4
-    max_doc_update_iter: int = 100
-    mean_change_tol: float = 1e-3
     warm_up: int = 5
     init: str | BaseEstimator = "docs"
-    sparse_output: bool = False
-    n_jobs: int | None = None
-    random_state: RandomStateLike = None
-    verbose: int = 0
-    warm_start: bool = False
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters(DocumentParameters, HDPPriors, _Own):
+    """Parameters of HDP."""
+
+    learning_decay: float = 0.5
 
 
 class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
@@ -164,22 +158,12 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
         "online": one update per minibatch, with decreasing steps. "memoized": one per
         minibatch, whose former statistics are subtracted, so that the bound is exact;
         needs twice the memory of the data. "batch": the corpus is one minibatch.
-    doc_concentration, corpus_concentration : float, default=1.0
-        Initial concentrations (alpha, gamma), in [1e-100, 1e10]; larger values mix more
-        topics in a document, and leave more weight to rare topics.
-    topic_word_prior : float, dict, array-like or KnownTopics, default=0.05
-        Initial Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10];
-        smaller values make more specific topics. Or known topics, which come first: a
-        dict of names and seed words, or an array (n_known, n_features) of priors;
-        :class:`skbnp.KnownTopics` has their options.
     burstiness : "auto" or False, default="auto"
         Collapsed family: whether documents may repeat words beyond their topics [3]_;
         topics then explain first uses. "auto": if that predicts clearly better.
     learn_priors : bool, "auto" or "concentrations", default="auto"
         True: both concentrations and eta; "concentrations": not eta; False: none.
         "auto": eta as well where held-out documents judge (collapsed, `split_merge`).
-    corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
-        Shape and rate of the Gamma priors of the concentrations, both > 0.
     split_merge : bool or SplitMerge, default=True
         True: other numbers of topics are tried, and held-out documents judge. A
         `SplitMerge` has the details; `SplitMerge.paper()` are the moves of [1]_.
@@ -191,6 +175,25 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
         however little.
     batch_size : int or "auto", default="auto"
         Documents of a minibatch, at most. "auto": 128, more of short or many documents.
+    warm_up : int, default=5
+        First passes of the mean-field family in which documents use mean topics.
+    init : {"docs", "random"} or fitted topic model, default="docs"
+        Start each topic from a random document, from noise, or from the topics of a
+        model of the same columns (in a `FrozenEstimator` where it would be cloned).
+        With "docs" fits that may add topics to documents of fewer than 20 tokens, on
+        average, with at most 300,000 in all, start from topics of the sampler of
+        `GibbsHDP`, however many these are, and are judged by the same documents
+        whatever the seed.
+    doc_concentration, corpus_concentration : float, default=1.0
+        Initial concentrations (alpha, gamma), in [1e-100, 1e10]; larger values mix more
+        topics in a document, and leave more weight to rare topics.
+    topic_word_prior : float, dict, array-like or KnownTopics, default=0.05
+        Initial Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10];
+        smaller values make more specific topics. Or known topics, which come first: a
+        dict of names and seed words, or an array (n_known, n_features) of priors;
+        :class:`skbnp.KnownTopics` has their options.
+    corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
+        Shape and rate of the Gamma priors of the concentrations, both > 0.
     learning_offset, learning_decay : float, default=1.0, 0.5
         Offset (tau) >= 0 and decay (kappa) in [0.5, 1] of the step sizes
         (offset + t)^-decay.
@@ -202,18 +205,6 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
     tol : float, default=1e-4
         `fit` ends when `log_predictive_` (or `elbo_`) changes by less than this,
         relatively, in a pass. 0 makes `max_iter` passes.
-    max_doc_update_iter, mean_change_tol : int and float, default=100, 1e-3
-        Iterations for one document, at most (10 in collapsed learning), and the change
-        of its topic counts per token that ends them.
-    warm_up : int, default=5
-        First passes of the mean-field family in which documents use mean topics.
-    init : {"docs", "random"} or fitted topic model, default="docs"
-        Start each topic from a random document, from noise, or from the topics of a
-        model of the same columns (in a `FrozenEstimator` where it would be cloned).
-        With "docs" fits that may add topics to documents of fewer than 20 tokens, on
-        average, with at most 300,000 in all, start from topics of the sampler of
-        `GibbsHDP`, however many these are, and are judged by the same documents
-        whatever the seed.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array, of topics with tokens alone.
     n_jobs : int or None, default=None
@@ -225,6 +216,9 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
         ``set_callbacks(sklearn.callback.ProgressBar())`` (scikit-learn 1.9 or later).
     warm_start : bool, default=False
         Whether `fit` goes on from the present topics.
+    max_doc_update_iter, mean_change_tol : int and float, default=100, 1e-3
+        Iterations for one document, at most (10 in collapsed learning), and the change
+        of its topic counts per token that ends them.
 
     Attributes
     ----------

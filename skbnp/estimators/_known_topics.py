@@ -204,6 +204,17 @@ def new_boosts(
 TopicPriorLike = ArrayLike | Mapping[str, Sequence[Any]] | KnownTopics
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class HDPPriors:
+    """Parameters of the priors of an HDP of documents."""
+
+    doc_concentration: float = 1.0
+    corpus_concentration: float = 1.0
+    topic_word_prior: TopicPriorLike = 0.05
+    corpus_concentration_prior: Sequence[float] = (1.0, 1.0)
+    doc_concentration_prior: Sequence[float] = (1.0, 1.0)
+
+
 @dataclass(frozen=True)
 class Resolved:
     """Known topics by columns of the vocabulary, before any document."""

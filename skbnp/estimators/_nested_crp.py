@@ -1,19 +1,17 @@
 """Estimator of the nested CRP, by variational inference."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
 from skbnp.components.tree_sticks import TreeMoves, passing_probabilities
 from skbnp.components.word_topics import SeenWords
 from skbnp.estimators import _base, _saved, _trees
 from skbnp.estimators._base import are_in_use, drop_empty
-from skbnp.estimators._variational import BoundMixin, CountModel
+from skbnp.estimators._variational import BoundMixin, CountModel, DocumentParameters
 from skbnp.inference.engine import Learner, RunningAverage, StreamLearner
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.posterior import Posterior, per_token
@@ -26,37 +24,27 @@ from skbnp.models.nested_crp.moves import OnlineTreeEdits, TreeEdits
 from skbnp.models.nested_crp.start import choose_start, start_posterior, topics_of_paths
 from skbnp.trees import Tree, TreeView
 from skbnp.utils import validation as valid
-from skbnp.utils.typing import MatrixLike, RandomStateLike
+from skbnp.utils.typing import MatrixLike
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Parameters:
-    """Parameters of NestedCRP."""
+class _Own:
+    """Parameters that no other estimator shares."""
 
     max_depth: int = field(default=3, kw_only=False)
     max_components: int | None = None
     learning_method: str = "batch"
-    child_concentration: float = 1.0
-    level_prior: ArrayLike = 1.0
-    topic_word_prior: ArrayLike = 0.3
-    learn_priors: bool | str = "concentrations"
-    child_concentration_prior: Sequence[float] = (1.0, 1.0)
     structure_moves: bool | TreeMoves = True
     local_family: Literal["conditional", "factorised"] = "conditional"
     init: Any = "gibbs"
     batch_size: int = 256
-    learning_offset: float = 1.0
-    learning_decay: float = 0.6
-    total_samples: float | None = None
-    max_iter: int = 100
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters(DocumentParameters, _trees.LevelParameters, _Own):
+    """Parameters of NestedCRP."""
+
     tol: float = 1e-5
-    max_doc_update_iter: int = 100
-    mean_change_tol: float = 1e-3
-    sparse_output: bool = False
-    n_jobs: int | None = None
-    random_state: RandomStateLike = None
-    verbose: int = 0
-    warm_start: bool = False
 
 
 class NestedCRP(_Parameters, _trees.TopicTreeMixin, BoundMixin, CountModel):
@@ -80,19 +68,6 @@ class NestedCRP(_Parameters, _trees.TopicTreeMixin, BoundMixin, CountModel):
         "batch": one update per pass over all documents. "memoized": one per batch of
         documents, whose former statistics are taken out first. "online": one per
         minibatch, with decreasing steps; for large corpora, and as `partial_fit` does.
-    child_concentration : float, default=1.0
-        Concentration of the children of a node (gamma), in [1e-100, 1e10].
-    level_prior : float or array-like of shape (max_depth,), default=1.0
-        Dirichlet parameter of proportions of levels (alpha), each in [1e-100, 1e10],
-        the root first, in words of a document. Where priors are learned, a first value.
-    topic_word_prior : float or array-like of shape (max_depth,), default=0.3
-        Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10]. Smaller
-        values make more and more specific topics, and larger trees.
-    learn_priors : bool or "concentrations", default="concentrations"
-        Whether to learn concentration and topic prior of each level (True), the former
-        alone, or nothing (False). Level priors are learned at the start alone.
-    child_concentration_prior : (float, float), default=(1, 1)
-        Shape and rate of the Gamma prior of `child_concentration`, both > 0.
     structure_moves : bool or TreeMoves, default=True
         Whether leaves end, siblings merge, nodes go to other parents or split, and
         branches grow, each if the collapsed bound rises, or as a `TreeMoves` says.
@@ -106,6 +81,19 @@ class NestedCRP(_Parameters, _trees.TopicTreeMixin, BoundMixin, CountModel):
         `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
     batch_size : int, default=256
         Documents of a batch or minibatch at most.
+    child_concentration : float, default=1.0
+        Concentration of the children of a node (gamma), in [1e-100, 1e10].
+    level_prior : float or array-like of shape (max_depth,), default=1.0
+        Dirichlet parameter of proportions of levels (alpha), each in [1e-100, 1e10],
+        the root first, in words of a document. Where priors are learned, a first value.
+    topic_word_prior : float or array-like of shape (max_depth,), default=0.3
+        Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10]. Smaller
+        values make more and more specific topics, and larger trees.
+    learn_priors : bool or "concentrations", default="concentrations"
+        Whether to learn concentration and topic prior of each level (True), the former
+        alone, or nothing (False). Level priors are learned at the start alone.
+    child_concentration_prior : (float, float), default=(1, 1)
+        Shape and rate of the Gamma prior of `child_concentration`, both > 0.
     learning_offset : float, default=1.0
         Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay, >= 0.
     learning_decay : float, default=0.6
@@ -116,10 +104,6 @@ class NestedCRP(_Parameters, _trees.TopicTreeMixin, BoundMixin, CountModel):
         Passes over the data in `fit`; those of starts do not count.
     tol : float, default=1e-5
         `fit` ends at a smaller relative change of the bound in a pass without moves.
-    max_doc_update_iter : int, default=100
-        Iterations for a path of a document at most.
-    mean_change_tol : float, default=1e-3
-        They end when the expected tokens of levels change by less than this per token.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array.
     n_jobs : int or None, default=None
@@ -131,6 +115,10 @@ class NestedCRP(_Parameters, _trees.TopicTreeMixin, BoundMixin, CountModel):
         ``set_callbacks(sklearn.callback.ProgressBar())`` (scikit-learn 1.9 or later).
     warm_start : bool, default=False
         Whether `fit` goes on from the present tree.
+    max_doc_update_iter : int, default=100
+        Iterations for a path of a document at most.
+    mean_change_tol : float, default=1e-3
+        They end when the expected tokens of levels change by less than this per token.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from skbnp.estimators._hdp import FULL_SIZE, HDP
 from skbnp.estimators._known_topics import DEFAULT_PRIOR, check_names
 from skbnp.estimators._saved import check_number
 from skbnp.estimators._trees import check_depth
-from skbnp.estimators._variational import CountModel
+from skbnp.estimators._variational import CountModel, DocumentParameters
 from skbnp.inference import engine, protocols
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.posterior import Lineage, Posterior
@@ -28,7 +28,7 @@ from skbnp.trees import Tree, TreeView
 from skbnp.utils import validation as valid
 from skbnp.utils.arrays import with_columns
 from skbnp.utils.ranges import Unlimited
-from skbnp.utils.typing import MatrixLike, RandomStateLike
+from skbnp.utils.typing import MatrixLike
 
 #: The topic prior of a tree over that of the flat fit, unless topics explain tables:
 #: general words go up, so that topics are sharper.
@@ -43,8 +43,8 @@ REMEMBERED = 0.5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Parameters:
-    """Parameters of NestedHDP."""
+class _Own:
+    """Parameters that no other estimator shares."""
 
     max_depth: int = field(default=3, kw_only=False)
     n_themes: int | None = None
@@ -61,18 +61,14 @@ class _Parameters:
     burstiness: bool | str = "auto"
     init: Any = "auto"
     batch_size: int | str = "auto"
-    learning_offset: float = 1.0
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters(DocumentParameters, _Own):
+    """Parameters of NestedHDP."""
+
     learning_decay: float = 0.5
-    total_samples: float | None = None
     max_iter: int = 5
-    tol: float = 1e-4
-    max_doc_update_iter: int = 100
-    mean_change_tol: float = 1e-3
-    sparse_output: bool = False
-    n_jobs: int | None = None
-    random_state: RandomStateLike = None
-    verbose: int = 0
-    warm_start: bool = False
 
 
 class NestedHDP(_Parameters, CountModel):
@@ -137,10 +133,6 @@ class NestedHDP(_Parameters, CountModel):
     tol : float, default=1e-4
         `fit` ends when `log_predictive_` changes by less than `tol`, relatively,
         between two passes. 0 always makes `max_iter` passes.
-    max_doc_update_iter : int, default=100
-        Iterations for one document, at most 10.
-    mean_change_tol : float, default=1e-3
-        They end when expected counts change by less than this per token, or than 0.01.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array.
     n_jobs : int or None, default=None
@@ -152,6 +144,10 @@ class NestedHDP(_Parameters, CountModel):
         ``set_callbacks(sklearn.callback.ProgressBar())`` (scikit-learn 1.9 or later).
     warm_start : bool, default=False
         Whether `fit` goes on from the present tree.
+    max_doc_update_iter : int, default=100
+        Iterations for one document, at most 10.
+    mean_change_tol : float, default=1e-3
+        They end when expected counts change by less than this per token, or than 0.01.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ from skbnp.utils.fitted import has_mixed, mixing
 from skbnp.utils.labels import Label
 from skbnp.utils.random import draw_seed_entropy
 from skbnp.utils.ranges import MOST_IDS, Entropy, Id, Steps
-from skbnp.utils.typing import Ints, MatrixLike
+from skbnp.utils.typing import Ints, MatrixLike, RandomStateLike
 from skbnp.utils.warnings import warn_caller
 
 #: Columns of the history by which chains are compared, and what they hold.
@@ -40,22 +40,28 @@ class SweepsAccount(TypedDict):
     goes_on: bool
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class SamplerParameters:
+    """Parameters of all samplers."""
+
+    max_iter: int = 500
+    burn_in: int | None = None
+    thin: int = 25
+    n_chains: int = 1
+    sparse_output: bool = False
+    n_jobs: int | None = None
+    random_state: RandomStateLike = None
+    verbose: int = 0
+    warm_start: bool = False
+
+
 class Sampler(_base.ComponentModel):
-    """Base of samplers from data of any kind.
+    """Base of samplers from data of any kind, with `SamplerParameters`.
 
     Subclasses define what is read, the chains and their starts, and have their own
     `fit` and `partial_fit`, as variational estimators.
     """
 
-    # Parameters
-    max_iter: int
-    burn_in: int | None
-    thin: int
-    n_chains: int
-    n_jobs: int | None
-    random_state: Any
-    verbose: int
-    warm_start: bool
     # Fitted
     samples_: list[Any]
     n_components_posterior_: dict[int, float]

@@ -1,6 +1,5 @@
 """Estimator of the HDP with sticks in corpus and documents, variational inference."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,15 +9,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.distributions import mean_weights
 from skbnp.estimators import _base
-from skbnp.estimators._known_topics import TopicPriorLike, base_prior, n_given
+from skbnp.estimators._known_topics import HDPPriors, base_prior, n_given
 from skbnp.estimators._saved import check_number
-from skbnp.estimators._variational import VariationalTopicModel
+from skbnp.estimators._variational import DocumentParameters, VariationalTopicModel
 from skbnp.inference.engine import NOTHING, DocumentStarts, Learner, RunningAverage
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import NO_MOVES, Corpus, StepInput
 from skbnp.models import hdp_sticks
 from skbnp.rows.batch import Batch
-from skbnp.utils.typing import MatrixLike, RandomStateLike
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import StrOptions
 from skbnp.utils.warnings import warn_caller
 
@@ -33,33 +32,24 @@ MOST_TABLES = 10**6
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Parameters:
-    """Parameters of StickBreakingHDP."""
+class _Own:
+    """Parameters that no other estimator shares."""
 
     max_components: int = field(default=150, kw_only=False)
     max_doc_components: int = field(default=15, kw_only=False)
     learning_method: str = "online"
-    doc_concentration: float = 1.0
-    corpus_concentration: float = 1.0
-    topic_word_prior: TopicPriorLike = 0.05
     learn_priors: bool | str = "concentrations"
-    corpus_concentration_prior: Sequence[float] = (1.0, 1.0)
-    doc_concentration_prior: Sequence[float] = (1.0, 1.0)
     batch_size: int = 256
-    learning_offset: float = 64.0
-    learning_decay: float = 0.6
-    total_samples: float | None = None
-    max_iter: int = 20
-    tol: float = 1e-4
-    max_doc_update_iter: int = 100
-    mean_change_tol: float = 1e-3
     warm_up: int = 5
     init: str | BaseEstimator = "docs"
-    sparse_output: bool = False
-    n_jobs: int | None = None
-    random_state: RandomStateLike = None
-    verbose: int = 0
-    warm_start: bool = False
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Parameters(DocumentParameters, HDPPriors, _Own):
+    """Parameters of StickBreakingHDP."""
+
+    learning_offset: float = 64.0
+    max_iter: int = 20
 
 
 class StickBreakingHDP(_Parameters, VariationalTopicModel):
@@ -92,6 +82,19 @@ class StickBreakingHDP(_Parameters, VariationalTopicModel):
         "online": one update per minibatch, with decreasing steps (Eqs. (22) to (28) of
         [1]_); for streams and large corpora. "batch": one update per pass, and merges
         of topics of similar words; the bound does not fall after the warm-up.
+    learn_priors : bool or "concentrations", default="concentrations"
+        Whether to learn both concentrations and the topic prior (True), the
+        concentrations alone, or nothing (False), as in [1]_.
+    batch_size : int, default=256
+        Documents of a minibatch, at most; minibatches of a pass have equal sizes.
+    warm_up : int, default=5
+        First passes in which documents see log E[phi] in place of E[log phi], see
+        Notes; 0 for none, as in [1]_. In `partial_fit` the warm-up lasts until
+        ``warm_up * total_samples`` documents are seen, or 10,000 where
+        `total_samples` is None.
+    init : {"docs", "random"} or fitted topic model, default="docs"
+        Start each topic from a random document, from noise, or from the topics of a
+        model of the same columns (in a `FrozenEstimator` where it would be cloned).
     doc_concentration : float, default=1.0
         Concentration of the sticks of a document (alpha), in [1e-100, 1e10]; larger
         values spread it over more tables. The value that the first fit starts from.
@@ -103,13 +106,8 @@ class StickBreakingHDP(_Parameters, VariationalTopicModel):
         smaller values make more specific topics. Or known topics, which come first: a
         dict of names and seed words, or an array (n_known, n_features) of priors;
         :class:`skbnp.KnownTopics` has their options.
-    learn_priors : bool or "concentrations", default="concentrations"
-        Whether to learn both concentrations and the topic prior (True), the
-        concentrations alone, or nothing (False), as in [1]_.
     corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma priors of the concentrations, both > 0.
-    batch_size : int, default=256
-        Documents of a minibatch, at most; minibatches of a pass have equal sizes.
     learning_offset : float, default=64.0
         Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay (tau),
         >= 0; larger values give early minibatches less weight.
@@ -124,19 +122,6 @@ class StickBreakingHDP(_Parameters, VariationalTopicModel):
     tol : float, default=1e-4
         `fit` ends when the bound changes by less than `tol`, relatively, between two
         passes after the warm-up. 0 always makes `max_iter` passes.
-    max_doc_update_iter : int, default=100
-        Iterations for one document, at most.
-    mean_change_tol : float, default=1e-3
-        The iteration of a document ends when the tokens of its tables change by less
-        than this per token.
-    warm_up : int, default=5
-        First passes in which documents see log E[phi] in place of E[log phi], see
-        Notes; 0 for none, as in [1]_. In `partial_fit` the warm-up lasts until
-        ``warm_up * total_samples`` documents are seen, or 10,000 where
-        `total_samples` is None.
-    init : {"docs", "random"} or fitted topic model, default="docs"
-        Start each topic from a random document, from noise, or from the topics of a
-        model of the same columns (in a `FrozenEstimator` where it would be cloned).
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array, of topics with tokens alone.
     n_jobs : int or None, default=None
@@ -148,6 +133,11 @@ class StickBreakingHDP(_Parameters, VariationalTopicModel):
         ``set_callbacks(sklearn.callback.ProgressBar())`` (scikit-learn 1.9 or later).
     warm_start : bool, default=False
         Whether `fit` goes on from the present topics.
+    max_doc_update_iter : int, default=100
+        Iterations for one document, at most.
+    mean_change_tol : float, default=1e-3
+        The iteration of a document ends when the tokens of its tables change by less
+        than this per token.
 
     Attributes
     ----------

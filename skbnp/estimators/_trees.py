@@ -1,10 +1,13 @@
 """Base of the nested CRP estimators: paths, levels and nodes of documents."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 
 from skbnp.components.statistics import Supports
@@ -111,12 +114,22 @@ class PathsMixin(ABC):
         return sp.csr_array((shares, memo.stubs, memo.limits), shape=shape)
 
 
-class TopicTreeMixin(TopicModelMixin, TransformerMixin, PathsMixin):
-    """Base of estimators whose documents take a path of a tree: evaluation."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class LevelParameters:
+    """Parameters of nested CRPs of documents."""
 
-    max_depth: int
-    child_concentration: float
-    learn_priors: bool | str
+    child_concentration: float = 1.0
+    level_prior: ArrayLike = 1.0
+    topic_word_prior: ArrayLike = 0.3
+    learn_priors: bool | str = "concentrations"
+    child_concentration_prior: Sequence[float] = (1.0, 1.0)
+
+
+class TopicTreeMixin(TopicModelMixin, TransformerMixin, PathsMixin):
+    """Base of estimators whose documents take a path of a tree: evaluation.
+
+    They have `LevelParameters`.
+    """
 
     # Fitted
     tree_: TreeView

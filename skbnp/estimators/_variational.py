@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -25,7 +25,7 @@ from skbnp.utils import validation as valid
 from skbnp.utils.arrays import names_by_weight, row_parts
 from skbnp.utils.plain import from_plain
 from skbnp.utils.random import Purpose, draw_seed_entropy, gamma_noise, stream
-from skbnp.utils.typing import MatrixLike
+from skbnp.utils.typing import MatrixLike, RandomStateLike
 from skbnp.utils.warnings import warn_caller
 
 #: Documents of the warm-up of a stream of unknown length.
@@ -41,6 +41,30 @@ LEAST_DOCS, LEAST_TOKENS = 128, 4000
 #: take longer, and 40 to 160 in a pass over 8,000 to 135,000 documents score as well or
 #: better at the same time.
 MOST_UPDATES, MOST_DOCS = 80, 4096
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PassParameters:
+    """Parameters of estimators that learn in passes over minibatches."""
+
+    learning_offset: float = 1.0
+    learning_decay: float = 0.6
+    total_samples: float | None = None
+    max_iter: int = 100
+    tol: float = 1e-4
+    sparse_output: bool = False
+    n_jobs: int | None = None
+    random_state: RandomStateLike = None
+    verbose: int = 0
+    warm_start: bool = False
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DocumentParameters(PassParameters):
+    """...and infer the topics of each document by iteration."""
+
+    max_doc_update_iter: int = 100
+    mean_change_tol: float = 1e-3
 
 
 class VariationalEstimator(_base.ComponentModel):
