@@ -16,14 +16,10 @@ from skbnp.estimators._samplers import Sampler, SamplerParameters
 from skbnp.inference.executor import Executor
 from skbnp.models.dependent_slices import chain as slices
 from skbnp.models.dependent_slices.model import Rows, TreeSample
+from skbnp.models.dependent_trees import updates
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import NodeTable, log_gain, update_local
 from skbnp.models.dependent_trees.state import TreePriors
-from skbnp.models.dependent_trees.updates import (
-    n_clusters_for,
-    spherical_kmeans,
-    start_tree,
-)
 from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.random import Purpose, stream
@@ -307,15 +303,15 @@ class GibbsDependentTrees(_Parameters, EpochTreeMixin, Sampler):
             rng = stream(seed_entropy, Purpose.START, *name)
             with Executor(self.n_jobs) as executor:
                 run, priors = executor.run, self._tree_priors()
-                labels = spherical_kmeans(
+                labels = updates.spherical_kmeans(
                     rows.X, self._n_clusters(len(rows)), rng, run=run
                 )
-                state, _ = start_tree(rows.X, labels, priors, run)
+                state, _ = updates.start_tree(rows.X, labels, priors, run)
             place = state.tree.positions(labels + 1).astype(np.int32)
             yield slices.TreeStart(state=self._given(state), place=place)
 
     def _n_clusters(self, n_rows: int) -> int:
-        return min(self.n_components or n_clusters_for(n_rows), n_rows)
+        return min(self.n_components or updates.n_clusters_for(n_rows), n_rows)
 
     def _shown(self, kept, chains) -> list[Any]:
         """Kept samples of the newest epoch."""

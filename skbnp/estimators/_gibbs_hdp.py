@@ -11,13 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from skbnp.components.known_topics import TopicPriors
-from skbnp.estimators import _base, _known_topics
-from skbnp.estimators._samplers import (
-    SamplerParameters,
-    TokenCorpus,
-    TopicSampler,
-    best_of,
-)
+from skbnp.estimators import _base, _known_topics, _samplers
 from skbnp.estimators._saved import check_known_topics, check_number, damaged
 from skbnp.inference.chains import end_entries
 from skbnp.inference.executor import Executor
@@ -59,12 +53,15 @@ class _Own:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Parameters(SamplerParameters, _known_topics.HDPPriors, _Own):
+class _Parameters(_samplers.SamplerParameters, _known_topics.HDPPriors, _Own):
     """Parameters of GibbsHDP."""
 
 
 class GibbsHDP(
-    _Parameters, _base.LabelledDocumentsMixin, TopicSampler, _base.ComponentEditsMixin
+    _Parameters,
+    _base.LabelledDocumentsMixin,
+    _samplers.TopicSampler,
+    _base.ComponentEditsMixin,
 ):
     """Hierarchical Dirichlet process topic model, by Markov chain Monte Carlo.
 
@@ -346,7 +343,7 @@ class GibbsHDP(
         counts = data.counts[order]
         limits = np.searchsorted(codes[order], np.arange(n_groups + 2))
         tokens = Tokens.from_counts(counts)
-        return TokenCorpus(counts, tokens, data.rows[order], known, limits)
+        return _samplers.TokenCorpus(counts, tokens, data.rows[order], known, limits)
 
     def _account(self, n_before, data, *, adds):
         account = super()._account(n_before, data, adds=adds)
@@ -423,7 +420,7 @@ class GibbsHDP(
                 self._whole(known.known(np.zeros(n)), n)
         return counts
 
-    def _note_known(self, data: TokenCorpus) -> TopicPriors | None:
+    def _note_known(self, data: _samplers.TokenCorpus) -> TopicPriors | None:
         """Record the known topics before anything is learned; columns are ids.
 
         Returns these, or those known when the fit began.
@@ -510,7 +507,7 @@ class GibbsHDP(
         )
 
     def _starts(
-        self, data: TokenCorpus, seed_entropy: int, goes_on: bool
+        self, data: _samplers.TokenCorpus, seed_entropy: int, goes_on: bool
     ) -> Iterator[chain.FranchiseStart]:
         topics: FixedTopics | franchise.FranchiseSample | None = None
         known = self._note_known(data)
@@ -562,7 +559,7 @@ class GibbsHDP(
 
     def _numbered(self, attributes: dict[str, Any]) -> dict[str, Any]:
         samples, chains = attributes["samples_"], attributes["_chains"]
-        best, known = best_of(samples), self._known
+        best, known = _samplers.best_of(samples), self._known
         n_named = max(state.next_id for state in chains)
         n_fixed = 0  # known ones keep their numbers
         if known is not None:

@@ -8,13 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skbnp.components.tree_sticks import TreeMoves, passing_probabilities
-from skbnp.estimators import _base, _trees
+from skbnp.estimators import _base, _trees, _variational
 from skbnp.estimators._saved import LARGE, check_levels, check_number, damaged
-from skbnp.estimators._variational import (
-    BoundMixin,
-    PassParameters,
-    VariationalEstimator,
-)
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
@@ -54,12 +49,15 @@ class _Own:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Parameters(PassParameters, _Own):
+class _Parameters(_variational.PassParameters, _Own):
     """Parameters of HierarchicalComponentAnalysis."""
 
 
 class HierarchicalComponentAnalysis(
-    _Parameters, _trees.PathsMixin, BoundMixin, VariationalEstimator
+    _Parameters,
+    _trees.PathsMixin,
+    _variational.BoundMixin,
+    _variational.VariationalEstimator,
 ):
     """Hierarchical component analysis: a tree of directions, by variational inference.
 

@@ -14,22 +14,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.word_topics import SeenWords
-from skbnp.estimators import _base, _cautions
+from skbnp.estimators import _base, _cautions, _known_topics, _variational
 from skbnp.estimators._base import LabelledDocumentsMixin, labels_of
 from skbnp.estimators._checkpoints import FitAccount
-from skbnp.estimators._known_topics import (
-    HDPPriors,
-    StartTopics,
-    base_prior,
-    given_topics,
-    n_given,
-)
 from skbnp.estimators._saved import check_type
-from skbnp.estimators._variational import (
-    DocumentParameters,
-    VariationalTopicModel,
-    drawn_documents,
-)
 from skbnp.inference import engine
 from skbnp.inference.engine import Learner, SearchLearner
 from skbnp.inference.executor import Executor
@@ -129,13 +117,13 @@ class _Own:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Parameters(DocumentParameters, HDPPriors, _Own):
+class _Parameters(_variational.DocumentParameters, _known_topics.HDPPriors, _Own):
     """Parameters of HDP."""
 
     learning_decay: float = 0.5
 
 
-class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
+class HDP(_Parameters, LabelledDocumentsMixin, _variational.VariationalTopicModel):
     """Hierarchical Dirichlet process topic model, by variational inference.
 
     Each document mixes topics, and all documents share them. There are infinitely many
@@ -525,7 +513,7 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
             learns_burstiness,
             {
                 "folds_words": is_collapsed and self.learn_priors == "auto",
-                "prior_limit": base_prior(self.topic_word_prior),
+                "prior_limit": _known_topics.base_prior(self.topic_word_prior),
                 "learns_burstiness": learns_burstiness,
                 "min_gain": self.min_gain,
             },
@@ -619,7 +607,7 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
         has_known = not isinstance(self.topic_word_prior, Real)
         return not has_known and has_short_documents(corpus.X)
 
-    def _sampled(self, n_sweeps, corpus, seed_entropy) -> StartTopics:
+    def _sampled(self, n_sweeps, corpus, seed_entropy) -> _known_topics.StartTopics:
         """Return topics after sweeps of the Gibbs sampler, fractions rounded up.
 
         Of the words that documents have; others have no probability.
@@ -642,7 +630,7 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # those of documents have been given
             sampler.fit(corpus.X[:, words].ceil())
-        given = given_topics(sampler, len(words))
+        given = _known_topics.given_topics(sampler, len(words))
         n, m = given.distr.shape
         columns, indptr = np.tile(words, n), np.arange(n + 1) * m
         distr = sp.csr_array((given.distr.ravel(), columns, indptr), (n, n_words))
@@ -666,7 +654,7 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
         whole = corpus.word_counts()
         if not (self._plan.is_collapsed and self.init == "docs" and whole.sum() > 0.0):
             return super()._start_topics(corpus, words, n_components, rng)
-        drawn = drawn_documents(corpus, words, n_components, rng)
+        drawn = _variational.drawn_documents(corpus, words, n_components, rng)
         return births.blur(drawn, DOC_SHARE, whole[words], rng)
 
     def _behind_known(self, topics, whole, rng):
@@ -846,7 +834,7 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
 
     def _n_started(self) -> int:
         if not isinstance(self.init, str):
-            return n_given(self.init)
+            return _known_topics.n_given(self.init)
         return min(self.n_components, self.max_components or self.n_components)
 
     def _start_state(self, n_docs: float, shares) -> hdp.HDPState:
@@ -862,7 +850,7 @@ class HDP(_Parameters, LabelledDocumentsMixin, VariationalTopicModel):
             weights=weights,
             doc_concentration=float(self.doc_concentration),
             corpus_concentration=float(self.corpus_concentration),
-            topic_word_prior=base_prior(self.topic_word_prior),
+            topic_word_prior=_known_topics.base_prior(self.topic_word_prior),
         )
 
     def _component_limit(self) -> float:
