@@ -85,12 +85,10 @@ def load(path: str | os.PathLike) -> Any:
     True
     """
     kinds: list[type] = []
-
-    def note_kind(label: Any) -> None:
-        kinds[:] = [_kind_of(label)]
-
-    file = FitFile(path, every=1)
-    result = file.read(lambda content: saved_in(content, kinds[0]), note_kind)
+    result = FitFile(path, every=1).read(
+        lambda content: saved_in(content, kinds[0]),
+        lambda label: kinds.append(_kind_of(label)),
+    )
     if result is None:
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
     if result.account is not None:
@@ -102,12 +100,9 @@ def load(path: str | os.PathLike) -> Any:
 
 def _classes(module: Any = skbnp.estimators) -> dict[str, type]:
     """Return the classes that files can be of, by name."""
-    names = {name: getattr(module, name) for name in module.__all__}
-    return {name: kind for name, kind in names.items() if _is_estimator(kind)}
-
-
-def _is_estimator(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseEstimator)
+    kinds = [getattr(module, name) for name in module.__all__]
+    kinds = [kind for kind in kinds if isinstance(kind, type)]
+    return {kind.__name__: kind for kind in kinds if issubclass(kind, BaseEstimator)}
 
 
 def _kind_of(label: Any) -> type:

@@ -29,7 +29,7 @@ from skbnp.inference.shards import LocalShards, Shards
 from skbnp.utils import validation as valid
 from skbnp.utils.archive import digest_of
 from skbnp.utils.labels import Label, sort_labels
-from skbnp.utils.typing import Array, MatrixLike
+from skbnp.utils.typing import MatrixLike
 
 # Signatures and docstrings of estimators on a cluster, from the local ones.
 
@@ -287,11 +287,11 @@ class ShardedMixin(BaseEstimator):
         return local
 
     def _blockwise(
-        self, X: MatrixLike, labels: Labels, function: Evaluation, of_no_rows: Callable
+        self, X: MatrixLike, labels: Labels, function: Evaluation, of_no_rows: Any
     ) -> Iterator[Delayed]:
         """Yield `function` of the local estimator, the rows of a block and labels.
 
-        Of a block without rows, `of_no_rows` of the local estimator.
+        Of a block without rows, `of_no_rows`.
         """
         local = delayed(self._local(), name=f"local-{uuid.uuid4().hex}", traverse=False)
         evaluate = delayed(_evaluated, pure=False)
@@ -307,14 +307,16 @@ class ShardedMixin(BaseEstimator):
         """Sum the magnitudes of each row, (n_samples,); lazy where `X` is."""
         if not _inputs.is_lazy(X):
             return valid.row_totals(X)
-        return self._lazy_rows(X, None, _totals_of, no_values)
+        return self._lazy_rows(
+            X, None, lambda local, X, labels: valid.row_totals(X), lambda _: np.empty(0)
+        )
 
     def _lazy_mean(
         self, X: MatrixLike, labels: Labels, function: Evaluation
     ) -> DaskArray:
         """Return the mean score of blocks, by their weights, as a lazy number."""
         valid.check_is_fitted(self)
-        parts = list(self._blockwise(X, labels, function, no_score))
+        parts = list(self._blockwise(X, labels, function, (0.0, 0.0)))
         return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)
 
     def _lazy_rows(
@@ -327,7 +329,7 @@ class ShardedMixin(BaseEstimator):
         """Return the rows that a function computes of blocks, as a lazy array."""
         valid.check_is_fitted(self)
         meta = of_no_rows(self)
-        parts = list(self._blockwise(X, labels, function, of_no_rows))
+        parts = list(self._blockwise(X, labels, function, meta))
         sizes = [np.nan] * len(parts)
         if isinstance(X, DaskArray):
             sizes = list(X.chunks[0])
@@ -346,29 +348,15 @@ def _mean(parts: Iterable[tuple[float, float]]) -> np.float64:
     return np.float64(scores / weights if weights else 0.0)
 
 
-def no_values(estimator: Any) -> np.ndarray:
-    """Return values of no rows, for the type of lazy results."""
-    return np.empty(0)
-
-
 def no_shares(estimator: Any) -> np.ndarray | sp.csr_array:
     """Return shares of topics in no rows, for the type of lazy results."""
     empty = np.empty((0, estimator.n_components_))
     return sp.csr_array(empty) if estimator.sparse_output else empty
 
 
-def no_score(estimator: Any) -> tuple[float, float]:
-    """Return the sum of scores of no rows, and of their weights."""
-    return 0.0, 0.0
-
-
-def _totals_of(local: BaseEstimator, X: MatrixLike, labels: Labels) -> Array:
-    return valid.row_totals(X)
-
-
 def _evaluated(
     function: Evaluation,
-    of_no_rows: Callable[[Any], Any],
+    of_no_rows: Any,
     local: BaseEstimator,
     number: int,
     rows: MatrixLike,
@@ -377,4 +365,4 @@ def _evaluated(
     """Evaluate the rows of one block by the local estimator."""
     with _inputs.in_block(number):
         X, labels = _inputs.read_block(rows, labels)
-        return of_no_rows(local) if X is None else function(local, X, labels)
+        return of_no_rows if X is None else function(local, X, labels)

@@ -298,8 +298,12 @@ class DependentTrees(_base.ShardedMixin, LocalTrees):
         """Evaluate rows by a method of the local estimator, lazily if they are lazy."""
         if not is_lazy(X):
             return getattr(super(), method)(X, epochs=epochs)
-        function = partial(_evaluate, method=method)
-        return self._lazy_rows(X, epochs, function, of_no_rows)
+        return self._lazy_rows(
+            X,
+            epochs,
+            lambda local, X, labels: getattr(local, method)(X, epochs=labels),
+            of_no_rows,
+        )
 
     def transform(
         self, X: MatrixLike, epochs: Any = None
@@ -337,7 +341,7 @@ class DependentTrees(_base.ShardedMixin, LocalTrees):
         nodes : {ndarray, dask.array.Array} of int of shape (n_samples,)
             Rows of `tree_` and `components_`; lazy where `X` is.
         """
-        return self._by_block("apply", X, epochs, _no_nodes)
+        return self._by_block("apply", X, epochs, lambda _: np.empty(0, np.intp))
 
     def decision_path(
         self, X: MatrixLike, epochs: Any = None
@@ -357,7 +361,12 @@ class DependentTrees(_base.ShardedMixin, LocalTrees):
             One at the nodes of the path, both ends included; lazy, in blocks that are
             sparse, where `X` is.
         """
-        return self._by_block("decision_path", X, epochs, _no_paths)
+        return self._by_block(
+            "decision_path",
+            X,
+            epochs,
+            lambda own: sp.csr_array((0, own.n_components_), dtype=np.intp),
+        )
 
     def score_samples(  # type: ignore[override]
         self, X: MatrixLike, epochs: Any = None
@@ -376,7 +385,7 @@ class DependentTrees(_base.ShardedMixin, LocalTrees):
         gain : {ndarray, dask.array.Array} of shape (n_samples,)
             Nats; zero for a row of zeros; lazy where `X` is.
         """
-        return self._by_block("score_samples", X, epochs, _base.no_values)
+        return self._by_block("score_samples", X, epochs, lambda _: np.empty(0))
 
     def score(  # type: ignore[override]
         self,
@@ -424,21 +433,6 @@ def _find_columns(
         shards = session.shards(label, map, is_lasting=False)
         seen |= shards.total(seen_columns, range(len(shards.n_rows))).n_docs > 0
     return np.flatnonzero(seen)
-
-
-def _no_nodes(estimator: Any) -> np.ndarray:
-    return np.empty(0, dtype=np.intp)
-
-
-def _no_paths(estimator: Any) -> sp.csr_array:
-    return sp.csr_array((0, estimator.n_components_), dtype=np.intp)
-
-
-def _evaluate(
-    local: BaseEstimator, X: MatrixLike, labels: Labels, *, method: str
-) -> MatrixLike:
-    """Evaluate the rows of a block by a method of the local estimator."""
-    return getattr(local, method)(X, epochs=labels)
 
 
 def _score(local: BaseEstimator, X: MatrixLike, labels: Labels) -> tuple[float, int]:

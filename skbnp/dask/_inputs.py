@@ -121,15 +121,11 @@ class NpzFile:
 
     path: str
 
-    def load_rows(self) -> sp.sparray:
-        """Read the rows."""
-        with self._reading():
-            return sp.load_npz(self.path)
-
-    def load_labels(self) -> np.ndarray | None:
-        """Read the labels, if there are any."""
+    def load(self) -> tuple[sp.sparray, np.ndarray | None]:
+        """Read the rows, and the labels, if there are any."""
         with self._reading(), np.load(self.path, allow_pickle=False) as file:
-            return file["epochs"] if "epochs" in file else None
+            labels = file["epochs"] if "epochs" in file else None
+            return sp.load_npz(self.path), labels
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -244,8 +240,8 @@ def read_block(rows: MatrixLike, labels: Labels) -> tuple[MatrixLike, Labels]:
     stands for no rows.
     """
     if isinstance(rows, NpzFile):
-        labels = rows.load_labels() if labels is None else labels
-        rows = rows.load_rows()
+        rows, of_file = rows.load()
+        labels = of_file if labels is None else labels
     if isinstance(rows, Iterator):
         rows = list(rows)
     if isinstance(labels, Iterator):

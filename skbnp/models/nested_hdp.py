@@ -244,17 +244,6 @@ def ancestors(tree: Tree) -> sp.csr_array:
 ACTIVE, ACTIVE_FIXED = 0.5, 0.1
 
 
-def mean_topics(
-    topic_words: WordTopics, eta: float, words: Ints
-) -> tuple[Array, Array]:
-    """Mean topics of some words, (n_words, n_nodes), and the divisors of counts."""
-    norm = topic_words.shape[0] * eta + topic_words.total
-    topics = topic_words.rows(words)
-    topics += eta
-    topics /= norm
-    return topics, norm
-
-
 @dataclass(frozen=True, slots=True)
 class NestedStep:
     """What all documents of a batch read in the local step, and its stopping rule."""
@@ -286,7 +275,7 @@ class NestedStep:
         """
         posterior, batch, stop = given.posterior, given.batch, given.stop
         words, state = posterior.global_stats.topic_words, posterior.state
-        topics, norm = mean_topics(words, state.topic_word_prior, batch.words)
+        topics = MeanTopics.of(words, state.topic_word_prior)
         held = given.visit.remembered
         held = np.zeros(batch.n_docs) if held is None else held
         stop = LocalStop(
@@ -297,8 +286,8 @@ class NestedStep:
         return cls(
             state,
             posterior.model,
-            topics,
-            norm,
+            topics[batch.words],
+            topics.norm,
             held,
             not is_fixed,
             words.shape[0],
