@@ -531,6 +531,7 @@ class GibbsHDP(
                 with Executor(self.n_jobs) as executor:
                     dish = draw_topics(tokens, counts, topics, rng, executor)
             tables, served = franchise.TableAssignments.one_per_dish(tokens, dish)
+            del dish
             if goes_on:
                 present = self._best().component_ids
                 if known is not None:
@@ -541,7 +542,7 @@ class GibbsHDP(
             else:
                 if known is not None:
                     n_known = len(known.columns)
-                    names = np.arange(n_known, n_known + dish.max(initial=-1) + 1)
+                    names = np.arange(n_known, n_known + served.max(initial=-1) + 1)
                     if topics is None:
                         names[:n_known] = known.columns[: len(names)]
                     tables, _ = _known_first(tables, served, known, names)

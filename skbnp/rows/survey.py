@@ -574,7 +574,7 @@ def hashes_of(counts: sp.csr_array) -> Hashes:
     columns = counts.indices.astype(np.uint64)
     values = np.asarray(counts.data, np.float64) + 0.0
     mixed = splitmix64(splitmix64(columns) + values.view(np.uint64))
-    rows = np.unique(rows_of(counts.indptr), return_index=True)[1]
+    rows = counts.indptr[:-1][np.diff(counts.indptr) > 0]
     return splitmix64(np.add.reduceat(mixed, rows)) if len(rows) else mixed
 
 

@@ -141,22 +141,21 @@ def _list_tables(seating: model.Seating) -> tuple[Ints32, Ints32, NDArray[np.int
 
     Except tables of dishes from before, which neither split nor merge.
     """
-    at = seating.live()
-    doc = np.repeat(np.arange(len(seating.n_tables)), seating.n_tables)
+    at, n_docs = seating.live(), len(seating.n_tables)
+    doc = np.repeat(np.arange(n_docs, dtype=np.int32), seating.n_tables)
     dish = seating.dish[at]
+    at -= seating.begin[doc]
+    number = at.astype(np.int32)
+    del at
     if seating.before is not None:
         may_move = dish >= len(seating.before.tables)
-        at, doc, dish = at[may_move], doc[may_move], dish[may_move]
+        doc, dish, number = doc[may_move], dish[may_move], number[may_move]
     tables = np.bincount(dish, minlength=seating.n_served)
     if seating.n_served <= np.iinfo(np.uint16).max:
         dish = dish.astype(np.uint16)  # by radix
     order = np.argsort(dish, kind="stable")
     first = np.cumsum(tables, dtype=np.int64)
-    return (
-        doc[order].astype(np.int32),
-        (at - seating.begin[doc])[order].astype(np.int32),
-        np.concatenate([[0], first]),
-    )
+    return doc[order], number[order], np.concatenate([[0], first])
 
 
 #: Columns of the history of a fit.

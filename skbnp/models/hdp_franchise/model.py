@@ -22,10 +22,11 @@ from scipy.special import gammaln
 
 from skbnp import distributions as draws
 from skbnp.distributions import GammaPrior, log_rising
-from skbnp.inference.chains import ChainState
+from skbnp.inference.chains import ChainState, pieces_of
 from skbnp.kernels import _seating as kernel
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.rows.batch import Tokens
+from skbnp.utils.arrays import rows_of
 from skbnp.utils.ranges import Log, Positive, Sized, Steps, TokenCounts
 from skbnp.utils.typing import Array, Flags, Ints, Ints32
 
@@ -133,6 +134,8 @@ def _counted(values: NDArray) -> Counted:
 
 #: Places beyond those that the longest document may need.
 SPARE_PLACES = 64
+#: Tokens of documents that are put to tables at a time, about.
+TOKENS_PER_PART = 1 << 17
 #: Products of ratios (n + eta) / eta stay below the exponential of this.
 MOST_NATS = 600.0
 
@@ -157,21 +160,28 @@ class TableAssignments:
         Returns also the dishes that occur; in the tables they are numbered without
         gaps.
         """
-        served, number = np.unique(dish, return_inverse=True)
-        n_docs, doc = len(tokens.begin) - 1, tokens.doc
-        _, first, table, size = np.unique(
-            doc * len(served) + number,
-            return_index=True,
-            return_inverse=True,
-            return_counts=True,
-        )
-        order = np.argsort(first)  # tables in the order of their first tokens
-        n_tables = np.bincount(doc[first], minlength=n_docs).astype(np.int32)
-        before = np.cumsum(n_tables) - n_tables
-        table = np.argsort(order)[table] - before[doc]
-        dish_of = number[first[order]].astype(np.int32)
-        table = table.astype(_smallest_type(n_tables))
-        return cls(table, n_tables, size[order].astype(np.int32), dish_of), served
+        served, begin, parts = np.unique(dish), tokens.begin, []
+        for first, last in pieces_of(begin, TOKENS_PER_PART):
+            number = np.searchsorted(served, dish[begin[first] : begin[last]])
+            doc = rows_of(begin[first : last + 1])
+            _, at, table, size = np.unique(
+                doc * len(served) + number,
+                return_index=True,
+                return_inverse=True,
+                return_counts=True,
+            )
+            order = np.argsort(at)  # tables in the order of their first tokens
+            n_tables = np.bincount(doc[at], minlength=last - first)
+            before = np.cumsum(n_tables) - n_tables
+            table = np.argsort(order)[table] - before[doc]
+            of_part = (
+                table.astype(_smallest_type(n_tables)),
+                n_tables.astype(np.int32),
+                size[order].astype(np.int32),
+                number[at[order]].astype(np.int32),
+            )
+            parts.append(of_part)
+        return cls(*map(np.concatenate, zip(*parts, strict=True))), served
 
 
 def _smallest_type(counts: NDArray) -> np.dtype:
@@ -618,8 +628,9 @@ class Seating:
 
 def _filled(limits: NDArray, n: NDArray) -> Ints:
     """Entries in use, if room i begins at limits[i] and has n[i] of them."""
-    shift = np.repeat(limits[:-1] - (np.cumsum(n) - n), n)
-    return np.arange(len(shift)) + shift
+    entries = np.repeat(limits[:-1] - (np.cumsum(n) - n), n)
+    entries += np.arange(len(entries))
+    return entries
 
 
 def _log_evidence(
