@@ -141,19 +141,19 @@ def _list_tables(seating: model.Seating) -> tuple[Ints32, Ints32, NDArray[np.int
 
     Except tables of dishes from before, which neither split nor merge.
     """
-    at, n_docs = seating.live(), len(seating.n_tables)
-    doc = np.repeat(np.arange(n_docs, dtype=np.int32), seating.n_tables)
-    dish = seating.dish[at]
-    at -= seating.begin[doc]
-    number = at.astype(np.int32)
-    del at
-    if seating.before is not None:
-        may_move = dish >= len(seating.before.tables)
-        doc, dish, number = doc[may_move], dish[may_move], number[may_move]
+    dish = seating.dish[seating.live()]
     tables = np.bincount(dish, minlength=seating.n_served)
     if seating.n_served <= np.iinfo(np.uint16).max:
         dish = dish.astype(np.uint16)  # by radix
     order = np.argsort(dish, kind="stable")
+    if seating.before is not None:  # their dishes are the first
+        n_before = len(seating.before.tables)
+        order = order[tables[:n_before].sum() :]
+        tables[:n_before] = 0
+    n = seating.n_tables
+    doc = np.repeat(np.arange(len(n), dtype=np.int32), n)
+    number = np.arange(len(doc), dtype=np.int32)
+    number -= (np.cumsum(n, dtype=np.int32) - n)[doc]
     first = np.cumsum(tables, dtype=np.int64)
     return doc[order], number[order], np.concatenate([[0], first])
 
