@@ -198,8 +198,8 @@ class GibbsHDP(
     -----
     `score` averages probabilities over `samples_`; `transform` uses the sample with the
     highest log joint, and has proportions of first uses, which topics explain. A sweep
-    takes some 0.1 to 0.2 microseconds per token in a settled chain, memory is about 45
-    bytes per token and chain. Only chains run side by side.
+    takes some 0.1 to 0.2 microseconds per token in a settled chain, memory is 40 to 60
+    bytes per token, and some 30 for each further chain. Only chains run side by side.
 
     In the burn-in, and in chunks of `partial_fit`, known topics exchange tables with
     the topics that have twice as many of their words. That is no move of the sampler:
