@@ -99,13 +99,11 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
     seed_entropy: ranges.Entropy = 0  # of its random streams
     n_steps: ranges.Steps = 0  # updates
     step_origin: int = 0  # `n_steps` from which step sizes decrease
-    n_seen: ranges.Steps = (
-        0  # documents learned from, by a stream as often as they come
-    )
+    #: Documents learned from, by a stream as often as they come.
+    n_seen: ranges.Steps = 0
     is_warm: bool = False  # the warm-up lies behind
-    init_fraction: ranges.Share = (
-        1.0  # share of the totals from the start and the warm-up
-    )
+    #: Share of the totals from the start and the warm-up.
+    init_fraction: ranges.Share = 1.0
     max_components: ranges.Limit = np.inf  # that moves may reach
 
     @property

@@ -468,9 +468,8 @@ class NestedSample:
 
     component_ids: Annotated[Ints, Sized("n_nodes")]  # names, depth first
     depth: Annotated[Ints, Sized("n_nodes")]
-    topic_word_counts: Annotated[
-        sp.csr_array, TokenCounts("n_nodes", "n_features")
-    ]  # int32
+    # int32
+    topic_word_counts: Annotated[sp.csr_array, TokenCounts("n_nodes", "n_features")]
     doc_counts: Annotated[Ints32, Sized("n_nodes")]  # documents through each node
     child_concentration: float  # gamma
     level_prior: Annotated[Array, Sized("n_levels", least=1e-300)]  # alpha

@@ -142,9 +142,8 @@ class EpochState(NodeState):
     centroid: Annotated[Array, Sized("n_seen")]
     concentration: LeastAmount  # beta
     prior_concentration: LeastAmount  # kappa0
-    past_ids: Ints = field(  # (n_before,) whose previous directions are
-        default_factory=NO_IDS.copy
-    )
+    # (n_before,) whose previous directions are
+    past_ids: Ints = field(default_factory=NO_IDS.copy)
     n_unseen: int = 0  # columns of the rows that arrays leave out, all zero
 
     @property

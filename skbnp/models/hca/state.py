@@ -35,9 +35,8 @@ class Frame:
     """
 
     shift: Annotated[Array, Sized("n_features")]
-    scale: Annotated[
-        float, In(0, 1e101)
-    ]  # root mean square of entries about the shift; 0: all were equal
+    # root mean square of entries about the shift; 0: all were equal
+    scale: Annotated[float, In(0, 1e101)]
 
     @property
     def unit(self) -> float:

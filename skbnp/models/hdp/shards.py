@@ -72,9 +72,8 @@ class BlockSchedule(protocols.Schedule):
 
     sizes: Ints  # (n_shards, n_blocks) documents of each block
     n_groups: int  # of shards
-    steps: (
-        protocols.OnlineSchedule
-    )  # of which rows are rounds, and the entropy names the order
+    # of which rows are rounds, and the entropy names the order
+    steps: protocols.OnlineSchedule
 
     def one_pass(self, number: int) -> Iterator[protocols.Round]:
         """Yield the rounds of one pass over the data."""
