@@ -106,6 +106,17 @@ def warn_if_unsure(
         )
 
 
+def warn_if_one_topic(n_docs: float) -> None:
+    """Warn of one topic where documents are many, so that others could be expected."""
+    warn_caller(
+        f"One topic is left of {n_docs:g} documents: several do not predict held-out "
+        "documents clearly better than word frequencies do. If documents are short, "
+        "topics may form where they start from a sampler: "
+        "HDP(init=GibbsHDP(max_iter=200).fit(X)).",
+        ConvergenceWarning,
+    )
+
+
 def warn_if_empty_topics(n_empty: int, n_topics: int) -> None:
     """Warn of a number of topics, chosen by the user, that documents do not fill.
 

@@ -808,10 +808,13 @@ class HDP(_Parameters, LabelledDocumentsMixin, _variational.VariationalTopicMode
             is_empty = (words.tokens < 1.0) & ~words.is_known
             _cautions.warn_if_empty_topics(int(is_empty.sum()), self.n_components_)
         if plan.has_time_for_trials(self.max_iter) and has_ended:
-            _cautions.warn_if_many_topics(self.n_components_, self._posterior.n_seen)
+            n_topics, n_docs = self.n_components_, self._posterior.n_seen
+            _cautions.warn_if_many_topics(n_topics, n_docs)
             if self._posterior.is_cross_fitted:
-                numbers, n_docs = self.n_components_range_, self._posterior.n_seen
-                _cautions.warn_if_unsure(self.n_components_, numbers, n_docs)
+                numbers = self.n_components_range_
+                _cautions.warn_if_unsure(n_topics, numbers, n_docs)
+            elif n_topics == 1 < self._posterior.max_components:
+                _cautions.warn_if_one_topic(n_docs)
         moves, n_left = plan.held_out_moves, self.max_iter - self.n_iter_
         if self.tol > 0 and moves is not None and not has_ended:
             is_short = n_left < moves.trial_passes + plan.final_passes
