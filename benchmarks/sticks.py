@@ -11,12 +11,12 @@ import time
 
 import common  # before NumPy: it pins the threads
 import numpy as np
+import scipy.sparse as sp
 from gensim import matutils
 from gensim.matutils import Sparse2Corpus
 from gensim.models import HdpModel, hdpmodel
 
 from skbnp import StickBreakingHDP
-from skbnp.components.word_topics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop, StepInput
 from skbnp.models.hdp_sticks import TableStep
@@ -67,12 +67,11 @@ def gensim_iteration(model, n_words, sample):
     other = HdpModel(docs[:1], names, max_chunks=1, T=N_TOPICS, K=N_TABLES)
     other.m_lambda = model.components_ - other.m_eta
     other.m_lambda_sum = other.m_lambda.sum(axis=1)
-    other.m_Elogbeta = model._posterior.model.log_word_weights(
-        model._posterior.state,
-        model._posterior.global_stats.topic_words,
-        np.arange(n_words),
-        weighting=Weighting.EXPECTED_LOG,
-    )[:, :N_TOPICS].T.astype(float)
+    every_word = Batch.from_counts(sp.csr_array(np.ones((1, n_words))), N_TOPICS)
+    with Executor(1) as executor:
+        given = StepInput(model._posterior, every_word, LocalStop(1, 0.0), executor)
+        logs = TableStep.prepare(given).logs
+    other.m_Elogbeta = logs[:, :N_TOPICS].T.astype(float)
     log_weights = model._posterior.state.log_weights
     n_steps, normalize = 0, matutils.ret_log_normalize_vec
 

@@ -4,12 +4,11 @@ phi_k ~ Dir(eta), q(phi_k) = Dir(lambda_k), lambda_kw = eta + S_kw, S_kw the exp
 tokens of word w in topic k.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
 from skbnp.components.known_topics import SMALLEST_SHARE
@@ -17,7 +16,7 @@ from skbnp.components.statistics import State, WordStats
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.distributions import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.typing import Array
 
 
 class TopicState(State, Protocol):
@@ -185,26 +184,6 @@ class WordTopicModel(Generic[StateT, StatsT]):
             eta = update_topic_prior(global_stats.topic_words, state.topic_word_prior)
             state = replace(state, topic_word_prior=eta)
         return self, state
-
-    def word_weights(
-        self,
-        state: StateT,
-        topic_words: WordTopics,
-        words: Ints,
-        weighting: Weighting,
-        *,
-        run: Callable[..., Iterable[None]] = map,
-    ) -> NDArray[np.float32]:
-        """Weights of the topics for each word, up to a factor per word.
-
-        exp(E[log phi_kw]), or E[phi_kw] during the warm-up: a word without counts in a
-        topic weighs exp(psi(eta)), practically nothing, in the former, and eta in the
-        latter. Largest entry of a row 1; rows are padded to whole vectors. `run` maps
-        over parts of the words.
-        """
-        eta = max(state.topic_word_prior, SMALLEST_PRIOR)
-        norm = word_norm(topic_words, eta, weighting)
-        return topic_words.weights(words, norm, eta, weighting, run=run)
 
     def objective(self, state: StateT, global_stats: StatsT) -> dict[str, float]:
         """Named terms of the criterion, in nats."""

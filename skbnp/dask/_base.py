@@ -2,7 +2,6 @@
 
 import os
 import re
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -293,7 +292,7 @@ class ShardedMixin(BaseEstimator):
 
         Of a block without rows, `of_no_rows`.
         """
-        local = delayed(self._local(), name=f"local-{uuid.uuid4().hex}", traverse=False)
+        local = delayed(self._local(), name=f"local-{uuid4().hex}", traverse=False)
         evaluate = delayed(_evaluated, pure=False)
         for number, block in enumerate(self._resolved(_inputs.blocks_of(X, labels))):
             given = number, block.rows, block.labels

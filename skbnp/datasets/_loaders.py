@@ -392,7 +392,9 @@ def load_docstrings(
     documents = _read_cache(data_home)
     if documents is None:
         documents = _collect()
-        _write_cache(data_home, documents)
+        # In one step, so that no process reads half a file.
+        with suppress(OSError), written(_cache_path(data_home)) as file:
+            file.write(gzip.compress(json.dumps(documents).encode(), mtime=0))
     names, data = list(documents), list(documents.values())
     for part in remove:
         data = [_REMOVABLE[part].sub("", text) for text in data]
@@ -497,12 +499,3 @@ def _read_cache(data_home: str | os.PathLike | None) -> dict[str, str] | None:
     if well_formed and all(isinstance(text, str) for text in documents.values()):
         return documents
     return None
-
-
-def _write_cache(
-    data_home: str | os.PathLike | None, documents: dict[str, str]
-) -> None:
-    """Write the documents in one step, so that no process reads half a file."""
-    with suppress(OSError):
-        with written(_cache_path(data_home)) as file:
-            file.write(gzip.compress(json.dumps(documents).encode(), mtime=0))

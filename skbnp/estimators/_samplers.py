@@ -20,6 +20,7 @@ from skbnp.inference.monitor import SILENT, Account, shown, thin
 from skbnp.rows.batch import Tokens
 from skbnp.utils import validation as valid
 from skbnp.utils.archive import digest_of, rows_digest
+from skbnp.utils.arrays import with_columns
 from skbnp.utils.fitted import has_mixed, mixing
 from skbnp.utils.labels import Label
 from skbnp.utils.random import draw_seed_entropy
@@ -471,9 +472,7 @@ class TopicSampler(_base.TopicModelMixin, Sampler):
     def _widened(
         self, sample: Any, data: TokenCorpus, vocabulary: valid.Vocabulary
     ) -> tuple[Any, dict[str, Any]]:
-        held, n_words = sample.topic_word_counts, data.counts.shape[1]
-        parts = held.data, held.indices, held.indptr
-        counts = sp.csr_array(parts, (held.shape[0], n_words))
+        counts = with_columns(sample.topic_word_counts, data.counts.shape[1])
         return replace(sample, topic_word_counts=counts), _base.features_of(vocabulary)
 
     def _describe(self, data) -> str:

@@ -27,7 +27,7 @@ References
    Dirichlet Process", AISTATS 2011.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Annotated, ClassVar
@@ -167,23 +167,6 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
     doc_prior: tuple[float, float] = (1.0, 1.0)
 
     # -- local ------------------------------------------------------------------------
-
-    def log_word_weights(
-        self,
-        state: StickState,
-        topic_words: WordTopics,
-        words: Ints,
-        weighting: Weighting,
-        *,
-        run: Callable[..., Iterable[None]] = map,
-    ) -> NDArray[np.float32]:
-        """Logarithms of the weights of words in topics, not clamped, (n_words, K)."""
-        eta = max(state.topic_word_prior, topics.SMALLEST_PRIOR)
-        norm = topics.word_norm(topic_words, eta, weighting)
-        norm = np.log(norm) if weighting is Weighting.MEAN else norm
-        return topic_words.weights(
-            words, norm, eta, weighting, run=run, fill_rows=fill_logs
-        )
 
     def initial_shares(self, state: StickState) -> Array:
         """Initial share of each topic in the tokens of a document, (K,)."""
@@ -451,18 +434,17 @@ class TableStep:
     def prepare(cls, given: StepInput) -> "TableStep":
         """Prepare the local step of a batch from the globals of a posterior."""
         posterior, executor = given.posterior, given.executor
-        model, state = posterior.model, posterior.state
+        state, weighting = posterior.state, given.visit.weighting
+        topic_words = posterior.global_stats.topic_words
+        eta = max(state.topic_word_prior, topics.SMALLEST_PRIOR)
+        norm = topics.word_norm(topic_words, eta, weighting)
+        norm = np.log(norm) if weighting is Weighting.MEAN else norm
+        of = given.batch.words, norm, eta, weighting
         return cls(
-            logs=model.log_word_weights(
-                state,
-                posterior.global_stats.topic_words,
-                given.batch.words,
-                given.visit.weighting,
-                run=executor.map_here,
-            ),
+            logs=topic_words.weights(*of, run=executor.map_here, fill_rows=fill_logs),
             log_beta=state.log_weights,
             concentration=state.doc_concentration,
-            n_tables=model.n_tables,
+            n_tables=posterior.model.n_tables,
             remembered=given.to_start_from,
             stop=given.stop,
         )

@@ -6,9 +6,8 @@ added in their order, so the sums have the same bits on any thread.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,8 +15,6 @@ from numpy.typing import NDArray
 
 from skbnp.utils.arrays import csr, rows_of
 from skbnp.utils.typing import Array, Ints, Ints32
-
-T = TypeVar("T")
 
 #: A block holds about this many stored counts and rows...
 BLOCK_SIZE = 16384
@@ -192,8 +189,8 @@ def sum_word_ranges(
         edges = np.linspace(0, limits[-1], min(n_ranges, RANGES_PER_BATCH) + 1)
         # The last words may have no counts.
         edges = np.unique([*np.searchsorted(limits, edges), n_words])
-    task = partial(_on_range, function, (limits, *arguments, n_topics))
-    parts = list(run(task, pairwise(edges.tolist())))
+    given = limits, *arguments, n_topics
+    parts = list(run(lambda ends: function(*ends, *given), pairwise(edges.tolist())))
     n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in parts)])
     if len(parts) == 1:
         _, topics, sums = parts[0][:3]
@@ -202,12 +199,6 @@ def sum_word_ranges(
         sums = np.concatenate([np.zeros(0), *(part[2] for part in parts)])
     ends = n_used.cumsum(dtype=np.int32)
     return csr(sums, topics, ends, (n_words, n_topics)), parts
-
-
-def _on_range(
-    function: Callable[..., T], arguments: tuple[object, ...], words: tuple[int, int]
-) -> T:
-    return function(*words, *arguments)
 
 
 # Documents as lists of tokens, for samplers.

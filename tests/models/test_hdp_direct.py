@@ -13,7 +13,7 @@ from checks.posteriors import posterior_of, responsibilities
 from reference import hdp_direct as reference
 from skbnp.components.known_topics import TopicPriors
 from skbnp.components.topics import log_marginal, update_topic_prior
-from skbnp.components.word_topics import SeenWords, Weighting, WordRows, WordTopics
+from skbnp.components.word_topics import SeenWords, WordRows, WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import discarding
@@ -388,12 +388,10 @@ def test_word_weights_are_those_of_equation_3(seed):
     rng = np.random.default_rng(seed)
     posterior = random_posterior(rng, 4, 20)
     words = np.array([3, 7, 19])
-    got = posterior.model.word_weights(
-        posterior.state,
-        posterior.global_stats.topic_words,
-        words,
-        Weighting.EXPECTED_LOG,
-    )
+    batch = Batch.from_counts(sp.csr_array(np.isin([range(20)], words).astype(float)))
+    with Executor(1) as executor:
+        given = StepInput(posterior, batch, EXACT, executor)
+        got = DocumentStep.prepare(given).weights
     lam = (
         posterior.global_stats.topic_words.dense().T + posterior.state.topic_word_prior
     )

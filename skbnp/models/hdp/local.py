@@ -89,7 +89,10 @@ class BlockVisit:
 class DocumentStep:
     """What documents read in the mean-field local step; its stopping rule."""
 
-    #: (n_words, stride) of the batch, see `infer_documents`.
+    #: (n_words, stride) of the batch, up to a factor per word, see `infer_documents`:
+    #: exp(E[log phi_kw]), or E[phi_kw] during the warm-up. A word without counts in a
+    #: topic weighs exp(psi(eta)), practically nothing, in the former, and eta in the
+    #: latter.
     weights: NDArray[np.float32]
     prior: Array  # (K,)
     share: Array | None  # (K,) of a cold start: expected counts are tokens * share
@@ -101,17 +104,14 @@ class DocumentStep:
     def prepare(cls, given: StepInput) -> "DocumentStep":
         """Prepare the local step of a batch from the globals of a posterior."""
         posterior, executor = given.posterior, given.executor
-        model, state = posterior.model, posterior.state
+        state, weighting = posterior.state, given.visit.weighting
+        topic_words = posterior.global_stats.topic_words
+        eta = max(state.topic_word_prior, SMALLEST_PRIOR)
+        of = given.batch.words, word_norm(topic_words, eta, weighting), eta, weighting
         return cls(
-            weights=model.word_weights(
-                state,
-                posterior.global_stats.topic_words,
-                given.batch.words,
-                given.visit.weighting,
-                run=executor.map_here,
-            ),
+            weights=topic_words.weights(*of, run=executor.map_here),
             prior=state.doc_prior,
-            share=model.initial_shares(state),
+            share=posterior.model.initial_shares(state),
             remembered=given.to_start_from,
             stop=given.stop,
         )
