@@ -17,8 +17,8 @@ from skbnp.inference import engine, protocols
 from skbnp.inference import monitor as monitors
 from skbnp.inference.executor import Executor, commit
 from skbnp.inference.posterior import Lineage, Posterior, per_token
+from skbnp.models.hdp import fold_in
 from skbnp.models.hdp.births import blur
-from skbnp.models.hdp.fold_in import MeanTopics, MixturePredictor, doc_prior_of
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch
 from skbnp.utils import validation as valid
@@ -873,17 +873,17 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         """State by which `score` and `transform` infer proportions."""
         return self._posterior.state
 
-    def _predictor(self) -> MixturePredictor:
+    def _predictor(self) -> fold_in.MixturePredictor:
         posterior = self._fitted_posterior
         concentration = self._prediction_state.doc_concentration
-        prior = doc_prior_of(concentration, self.topic_weights_)
         words, rows = posterior.global_stats.topic_words, posterior.rows
-        state = posterior.state
-        topics = MeanTopics.of(words, state.topic_word_prior)
-        burstiness = getattr(state, "burstiness", None)
-        background_weight = getattr(state, "background_weight", 0.0)
-        return MixturePredictor.of_mean_topics(
-            topics, rows, prior, burstiness, background_weight
+        prior = fold_in.doc_prior_of(concentration, self.topic_weights_)
+        state, prior = posterior.state, fold_in.with_rest(prior, len(rows))
+        topics = fold_in.MeanTopics.of(words, state.topic_word_prior)
+        return fold_in.MixturePredictor(
+            [fold_in.OrderedTopics(topics, rows, prior)],
+            burstiness=getattr(state, "burstiness", None),
+            background_weight=getattr(state, "background_weight", 0.0),
         )
 
     def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:

@@ -10,7 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from checks.posteriors import posterior_of
 from reference import held_out as reference
 from skbnp.inference.executor import Executor
-from skbnp.models.hdp.fold_in import MeanTopics, MixturePredictor, background, mix
+from skbnp.models.hdp.fold_in import (
+    MeanTopics,
+    MixturePredictor,
+    OrderedTopics,
+    background,
+    mix,
+)
 from skbnp.models.hdp.held_out import choose_prediction, hold_out
 from skbnp.models.hdp.model import HDPState
 
@@ -104,9 +110,8 @@ def predicted(held, posterior, weight):
         posterior.global_stats.topic_words, posterior.state.topic_word_prior
     )
     prior = np.append(state.doc_prior, state.doc_concentration * state.weights[-1])
-    predictor = MixturePredictor.of_mean_topics(
-        topics, np.arange(N_TOPICS), prior, None, weight
-    )
+    samples = [OrderedTopics(topics, np.arange(N_TOPICS), prior)]
+    predictor = MixturePredictor(samples, background_weight=weight)
     with Executor(None) as executor:
         return predictor.log_likelihood(held.observed, held.held_out, executor)
 

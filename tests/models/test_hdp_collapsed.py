@@ -8,7 +8,12 @@ from scipy.special import psi
 
 from reference import hdp_collapsed as reference
 from skbnp.components.word_topics import WordRows, WordTopics
-from skbnp.models.hdp.model import CollapsedHDP, CollapsedStats, HDPState
+from skbnp.models.hdp.model import (
+    CollapsedHDP,
+    CollapsedStats,
+    HDPState,
+    tables_and_slope,
+)
 
 #: Digammas are exact to a few 1e-16 of the larger of their value and 8, and enter as
 #: differences times a prior of at least 0.01.
@@ -37,9 +42,8 @@ def random_counts(rng, n_docs, n_topics):
 def statistics(state, doc_topic, log_predictive=-7.0):
     words = WordRows(np.arange(1), sp.csr_array(doc_topic.sum(axis=0)[None]))
     lengths = doc_topic.sum(axis=1)
-    return model().collapsed_statistics(
-        state, words, sp.csr_array(doc_topic), lengths, lengths.sum(), log_predictive
-    )
+    counted = tables_and_slope(state, sp.csr_array(doc_topic), lengths)
+    return CollapsedStats(words, *counted, log_predictive, lengths.sum())
 
 
 def totals_of(rng, n_words, n_topics):

@@ -177,10 +177,7 @@ class Phase:
         tree, n_nodes = state.tree, len(state.tree)
         rng = streams(0)
         is_free = (tree.depth % 2 == parity) & ~state.has_old_children()
-        masses = state.masses
-        log_weights, log_rest = model.draw_log_weights(
-            tree, masses, state.history, state.is_old, state.priors, rng
-        )
+        log_weights, log_rest = state.draw_log_weights(rng)
         with np.errstate(divide="ignore"):
             slices = np.log(rng.random(len(state.rows)))
         self.log_slices = log_weights[state.place] + slices
@@ -217,9 +214,8 @@ class Phase:
         """
         least = float(self.log_slices.min(initial=np.inf))
         places = np.flatnonzero(given & (log_rest > least))
-        result, left = model.break_rest(
-            log_rest[places], self.sampler_state.priors, least, MOST_OPENED, rng
-        )
+        rest, state = log_rest[places], self.sampler_state
+        result, left = state.break_rest(rest, least, MOST_OPENED, rng)
         seen = result > least  # no row may be at the others
         self.above = places[np.nonzero(seen)[0]].astype(np.int32)
         self.log_weights = np.append(log_weights, result[seen])

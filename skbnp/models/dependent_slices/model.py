@@ -179,73 +179,6 @@ def log_prior(
     return float(total)
 
 
-def draw_log_weights(
-    tree: Tree,
-    masses: Array,
-    history: Array,
-    is_old: Flags,
-    priors: TreePriors,
-    rng: np.random.Generator,
-) -> tuple[Array, Array]:
-    """Draw log weights of nodes given the nodes of rows.
-
-    Returns log pi_e, and the log mass at each node of all children that are not in the
-    tree, with all below them, (n_nodes,) each.
-    """
-    alpha, gamma = priors.stop_concentration, priors.child_concentration
-    both = tree.count(masses + history)
-    own = masses + history
-    log_stay, log_leave = _draw_logs(1.0 + own, alpha + (both - own), rng)
-    old, new = is_old.copy(), ~is_old
-    old[0] = new[0] = False
-    take, skip = np.zeros(len(tree)), np.zeros(len(tree))
-    take[old], skip[old] = _draw_logs(
-        1.0 + both[old], gamma + bound.behind(tree, both)[old], rng
-    )
-    into = take + bound.before(tree, skip)
-    shares = np.zeros(len(tree))
-    shares[new] = rng.standard_gamma(both[new])
-    others = rng.standard_gamma(gamma, len(tree))
-    total = others + np.bincount(tree.parent[new], shares[new], len(tree))
-    parent = tree.parent[1:]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        has_new = np.bincount(tree.parent[new], minlength=len(tree)) > 0
-        share = np.where(has_new, others / total, 1.0)
-        log_share = np.log(np.where(new, shares, 1.0))
-        into[1:] += np.where(new[1:], log_share[1:] - np.log(total[parent]), 0.0)
-        log_rest = np.log(share)
-    into[1:] += log_leave[parent]
-    into[0] = 0.0
-    log_reach = tree.distribute(into)
-    left = np.bincount(parent, skip[1:], len(tree))
-    return log_reach + log_stay, log_reach + log_leave + left + log_rest
-
-
-def break_rest(
-    log_rest: Array,
-    priors: TreePriors,
-    least: float,
-    limit: int,
-    rng: np.random.Generator,
-) -> tuple[Array, Array]:
-    """Draw weights of new children until at most `least` is left, in logs.
-
-    Returns log pi of the first children of each node, (n_nodes, limit), -inf for
-    missing ones, and the mass of all others, (n_nodes,): more than `least` if `limit`
-    children are not enough.
-    """
-    log_rest = log_rest.copy()
-    result = np.full((len(log_rest), limit), -np.inf)
-    for child in range(limit):
-        more = np.flatnonzero(log_rest > least)
-        ones = np.ones(len(more))
-        take, skip = _draw_logs(ones, priors.child_concentration * ones, rng)
-        stay, _ = _draw_logs(ones, priors.stop_concentration * ones, rng)
-        result[more, child] = log_rest[more] + take + stay
-        log_rest[more] += skip
-    return result, log_rest
-
-
 def _draw_logs(a: Array, b: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Log v and log(1 - v) of draws v from Beta(a, b), a >= 1."""
     one, other = rng.standard_gamma(a), rng.standard_gamma(b)
@@ -446,6 +379,60 @@ class SlicedTree:
         tree = Tree(self.tree.ids[places], self.tree.depth[places], self.tree.next_id)
         onto = np.cumsum(kept) - 1
         return self.edited(tree, onto[self.place].astype(np.int32))
+
+    def draw_log_weights(self, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draw log weights of nodes given the nodes of rows.
+
+        Returns log pi_e, and the log mass at each node of all children that are not in
+        the tree, with all below them, (n_nodes,) each.
+        """
+        tree, own = self.tree, self.masses + self.history
+        alpha, gamma = self.priors.stop_concentration, self.priors.child_concentration
+        both = tree.count(own)
+        log_stay, log_leave = _draw_logs(1.0 + own, alpha + (both - own), rng)
+        old, new = self.is_old, ~self.is_old
+        old[0] = new[0] = False
+        take, skip = np.zeros(len(tree)), np.zeros(len(tree))
+        take[old], skip[old] = _draw_logs(
+            1.0 + both[old], gamma + bound.behind(tree, both)[old], rng
+        )
+        into = take + bound.before(tree, skip)
+        shares = np.zeros(len(tree))
+        shares[new] = rng.standard_gamma(both[new])
+        others = rng.standard_gamma(gamma, len(tree))
+        total = others + np.bincount(tree.parent[new], shares[new], len(tree))
+        parent = tree.parent[1:]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            has_new = np.bincount(tree.parent[new], minlength=len(tree)) > 0
+            share = np.where(has_new, others / total, 1.0)
+            log_share = np.log(np.where(new, shares, 1.0))
+            into[1:] += np.where(new[1:], log_share[1:] - np.log(total[parent]), 0.0)
+            log_rest = np.log(share)
+        into[1:] += log_leave[parent]
+        into[0] = 0.0
+        log_reach = tree.distribute(into)
+        left = np.bincount(parent, skip[1:], len(tree))
+        return log_reach + log_stay, log_reach + log_leave + left + log_rest
+
+    def break_rest(
+        self, log_rest: Array, least: float, limit: int, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Draw weights of new children until at most `least` is left, in logs.
+
+        Returns log pi of the first children of each node, (n_nodes, limit), -inf for
+        missing ones, and the mass of all others, (n_nodes,): more than `least` if
+        `limit` children are not enough.
+        """
+        log_rest = log_rest.copy()
+        result = np.full((len(log_rest), limit), -np.inf)
+        for child in range(limit):
+            more = np.flatnonzero(log_rest > least)
+            ones = np.ones(len(more))
+            take, skip = _draw_logs(ones, self.priors.child_concentration * ones, rng)
+            stay, _ = _draw_logs(ones, self.priors.stop_concentration * ones, rng)
+            result[more, child] = log_rest[more] + take + stay
+            log_rest[more] += skip
+        return result, log_rest
 
     def tree_of_old(self) -> Flags:
         """Whether nodes are old, or above old ones."""

@@ -420,24 +420,10 @@ class MixturePredictor:
         """Return a predictor by topics (K, V) and a prior as of `doc_prior_of`."""
         topics = topics / topics.sum(axis=1, keepdims=True)
         return cls(
-            [FixedTopics(topics, _with_rest(doc_prior, len(topics)))],
+            [FixedTopics(topics, with_rest(doc_prior, len(topics)))],
             repeats,
             learns=True,
         )
-
-    @classmethod
-    def of_mean_topics(
-        cls,
-        topics: MeanTopics,
-        columns: Ints,
-        doc_prior: Array,
-        burstiness: Burstiness | None,
-        background_weight: float = 0.0,
-    ) -> "MixturePredictor":
-        """Return a predictor by mean topics of a posterior in the order of users."""
-        prior = _with_rest(doc_prior, len(columns))
-        samples = [OrderedTopics(topics, columns, prior)]
-        return cls(samples, burstiness=burstiness, background_weight=background_weight)
 
     def infer(self, sample: Sample, X: sp.csr_array, executor: Executor) -> Array:
         """Infer the Dirichlet parameters of the proportions, (n_docs, K)."""
@@ -549,7 +535,7 @@ def _given(
     return sample.word_topic(words), sample.doc_prior[:-1], counts
 
 
-def _with_rest(doc_prior: Array, n_topics: int) -> Array:
+def with_rest(doc_prior: Array, n_topics: int) -> Array:
     """Append 0, the prior of all unrepresented topics, if it is missing, (K + 1,)."""
     return np.append(doc_prior, np.zeros(n_topics + 1 - len(doc_prior)))
 

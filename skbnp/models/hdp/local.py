@@ -18,6 +18,7 @@ from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
 from skbnp.models.hdp.burstiness import Burstiness
+from skbnp.models.hdp.model import CollapsedStats, tables_and_slope
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import csr, rows_of
 from skbnp.utils.typing import Array, Ints, Ints32
@@ -292,14 +293,10 @@ class CollapsedStep:
         posterior, batch, executor = given.posterior, given.batch, given.executor
         shape = (len(batch.words), len(self.prior))
         sums, doc_topic, logs = collect_blocks(self._infer, batch, shape, executor)
-        stats = posterior.model.collapsed_statistics(
-            posterior.state,
-            WordRows(batch.words, sums),
-            doc_topic,
-            doc_topic.sum(axis=1) if self.restaurant else batch.n_tokens,
-            float(batch.n_tokens.sum()),
-            logs,
-        )
+        lengths = doc_topic.sum(axis=1) if self.restaurant else batch.n_tokens
+        counted = tables_and_slope(posterior.state, doc_topic, lengths)
+        words, n_tokens = WordRows(batch.words, sums), float(batch.n_tokens.sum())
+        stats = CollapsedStats(words, *counted, logs, n_tokens)
         return Collected(stats, batch.n_tokens, [], doc_topic)
 
     def seat(

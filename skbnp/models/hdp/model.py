@@ -488,38 +488,26 @@ class CollapsedStats(TopicStats[WordsT]):
     columns: ClassVar[tuple[str, ...]] = ("tables",)
 
 
+def tables_and_slope(
+    state: HDPState, doc_topic: sp.csr_array, lengths: Array
+) -> tuple[Array, float]:
+    """M and the slope of lengths, from expected counts N of documents, (n_docs, K).
+
+    `lengths` are the sums of these: of tokens, or of the tables of words.
+    """
+    alpha, used = state.doc_concentration, doc_topic.data > 0.0
+    tokens, topic = doc_topic.data[used], doc_topic.indices[used]
+    tables = expected_tables(state.doc_prior[topic], tokens)
+    sums = np.bincount(topic, tables, state.n_components).astype(np.float64)
+    return sums, float((psi(alpha + lengths) - psi(alpha)).sum())
+
+
 @dataclass(frozen=True, slots=True)
 class CollapsedHDP(HDPModel[CollapsedStats]):
     """The collapsed HDP: statistics, updates of weights and concentrations."""
 
     has_bound: ClassVar[bool] = False
     criterion: ClassVar[str] = "log_predictive"
-
-    def collapsed_statistics(
-        self,
-        state: HDPState,
-        topic_words: WordsT,
-        doc_topic: sp.csr_array,
-        lengths: Array,
-        n_tokens: float,
-        log_predictive: float,
-    ) -> CollapsedStats[WordsT]:
-        """Statistics of documents from their expected counts N, (n_docs, K).
-
-        `lengths` are the sums of these: of tokens, or of the tables of words.
-        """
-        alpha, used = state.doc_concentration, doc_topic.data > 0.0
-        tokens, topic = doc_topic.data[used], doc_topic.indices[used]
-        tables = expected_tables(state.doc_prior[topic], tokens)
-        return CollapsedStats(
-            topic_words=topic_words,
-            tables=np.bincount(topic, tables, state.n_components).astype(np.float64),
-            length_slope=float((psi(alpha + lengths) - psi(alpha)).sum()),
-            log_predictive=log_predictive,
-            n_tokens=n_tokens,
-        )
-
-    # -- global -----------------------------------------------------------------------
 
     def start(self, state: HDPState, topic_words: WordTopics) -> CollapsedStats:
         """Totals with the words of the starting topics and without documents."""
