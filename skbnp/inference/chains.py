@@ -162,7 +162,8 @@ def rename(
     names = names.copy()
     names[is_new] = np.arange(next_id, next_id + n_new)
     log = birth_entries(step, names[is_new])
-    log += end_entries(step, np.setdiff1d(ids, names))
+    gone = sorted(set(ids.tolist()).difference(names.tolist()))
+    log += end_entries(step, np.array(gone, dtype=np.intp))
     return names, next_id + n_new, log
 
 

@@ -243,6 +243,7 @@ class CrossFittedTrials:
         posteriors = [result_of(one) for one in trials]
         executor = executor_of(trials)
         few = [one.held_out.sample() for one in trials]
+        pairs = list(zip(few, posteriors, strict=True))
         values, states = dict[int, float](), dict[int, list[HDPState]]()
 
         def value(place: int) -> float:
@@ -257,14 +258,13 @@ class CrossFittedTrials:
                         background_weight=0.0,
                     )
                 if not posteriors[0].model.has_bound:
-                    pairs = list(zip(few, posteriors, strict=True))
                     judging.choose_prediction(pairs, executor)
                 states[place] = [posterior.state for posterior in posteriors]
                 deviation = (
                     np.log(priors[place] / judging.PRIOR_MEDIAN)
                     / judging.PRIOR_DEVIATION
                 )
-                logs = _log_probability(few, posteriors, executor).sum()
+                logs = _log_probability(pairs, executor).sum()
                 values[place] = float(logs - deviation**2 / 2.0)
             return values[place]
 
@@ -285,12 +285,11 @@ class CrossFittedTrials:
         Returns the log probability of each of these.
         """
         executor = executor_of(trials)
-        held_out = [one.held_out for one in trials]
-        posteriors = [result_of(one) for one in trials]
+        pairs = [(one.held_out, result_of(one)) for one in trials]
+        results = list[judging.Prediction]()
         if trials[0].learns_burstiness:
-            pairs = list(zip(held_out, posteriors, strict=True))
-            judging.choose_burstiness(pairs, executor)
-        return _log_probability(held_out, posteriors, executor)
+            results = judging.choose_burstiness(pairs, executor)
+        return _log_probability(pairs, executor, results)
 
     # -- decisions --------------------------------------------------------------------
 
@@ -528,17 +527,19 @@ def result_of(trials: HeldOutTrials) -> HDPPosterior:
 
 
 def _log_probability(
-    held_out: list[HeldOut], posteriors: list[HDPPosterior], executor: Executor
+    pairs: Sequence[tuple[HeldOut, HDPPosterior]],
+    executor: Executor,
+    results: Sequence[judging.Prediction] = (),
 ) -> Array:
-    """Log probability of each document that a split holds out, nats, (n_docs,)."""
+    """Log probability of each document that a split holds out, nats, (n_docs,).
 
-    def logs(pair: tuple[HeldOut, HDPPosterior]) -> Array:
-        """Log probability of each document of a split."""
-        one, posterior = pair
-        return one.log_probability(one.predict(posterior, executor))
-
-    pairs = zip(held_out, posteriors, strict=True)
-    return np.concatenate(executor.map_here(logs, pairs))
+    `results` are predictions, if they have been made.
+    """
+    results = results or executor.map_here(
+        lambda pair: pair[0].predict(pair[1], executor), pairs
+    )
+    scored = zip(pairs, results, strict=True)
+    return np.concatenate([one.log_probability(result) for (one, _), result in scored])
 
 
 def _is_sure(gain: Gain, n_docs: int) -> bool:

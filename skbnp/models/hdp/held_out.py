@@ -499,8 +499,10 @@ def _loss(
     base_of_prior = (weights[:-1] * shares).sum() + weights[-1]
 
     def loss(a: float, weight: float) -> float:
-        change = weight * (of_prior + a * base_of_prior) * (base - 1.0 / n_words)
-        mixed = np.maximum(of_counts + a * base + change, 1e-300) / (n_counts + a)
+        mixed = of_counts + a * base
+        if weight > 0.0:
+            mixed += weight * (of_prior + a * base_of_prior) * (base - 1.0 / n_words)
+        mixed = np.maximum(mixed, 1e-300) / (n_counts + a)
         return -float((counts.data * np.log(repeated + fresh * mixed)).sum())
 
     return loss
