@@ -421,12 +421,17 @@ class WordTopics:
     @property
     def is_known(self) -> Flags:
         """Whether topics are known before any document, (n_topics,)."""
-        return np.isin(np.arange(len(self.total)), self.known.columns)
+        return self._among(self.known.columns)
 
     @property
     def is_fixed(self) -> Flags:
         """Whether the words of topics are fixed, (n_topics,)."""
-        return np.isin(np.arange(len(self.total)), self.known.fixed)
+        return self._among(self.known.fixed)
+
+    def _among(self, columns: Ints) -> Flags:
+        flags = np.zeros(len(self.total), dtype=bool)
+        flags[columns] = True
+        return flags
 
     @property
     def follows_prior(self) -> Flags:
