@@ -55,17 +55,14 @@ class Broadcast:
 
 
 class ProcessCache:
-    """Cache that the shards of a process share: the newest value of each kind."""
+    """Cache that the shards of a process share: the newest value of a fit."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[str, Any]] = {}
+        self._kept: tuple[str | None, Any] = (None, None)
         self._lock = Lock()
 
     def follow(
-        self,
-        kind: str,
-        broadcast: Broadcast,
-        make: Callable[[str | None, T | None], T | None],
+        self, broadcast: Broadcast, make: Callable[[str | None, Any], T | None]
     ) -> T | None:
         """Return a value computed once for all shards from that of the last broadcast.
 
@@ -73,11 +70,11 @@ class ProcessCache:
         returns None if it cannot use that.
         """
         with self._lock:
-            name, value = self._kept.get(kind, (None, None))
+            name, value = self._kept
             if name != broadcast.name:
                 value = make(name, value)
                 if value is not None:
-                    self._kept[kind] = broadcast.name, value
+                    self._kept = broadcast.name, value
             return value
 
 

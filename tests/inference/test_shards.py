@@ -62,9 +62,9 @@ def test_shards_of_a_process_make_what_they_share_once():
         return len(made)
 
     one, other = Broadcast(None), Broadcast(None)
-    kept = [cache.follow("table", broadcast, make) for broadcast in (one, one, other)]
+    kept = [cache.follow(broadcast, make) for broadcast in (one, one, other)]
     assert kept == [1, 1, 2]
     assert made == [(None, None), (one.name, 1)]
-    assert cache.follow("global_stats", other, make) == 3
-    assert cache.follow("table", one, lambda name, value: None) is None
-    assert cache.follow("table", other.emptied(), make) == 2
+    assert ProcessCache().follow(other, make) == 3
+    assert cache.follow(one, lambda name, value: None) is None
+    assert cache.follow(other.emptied(), make) == 2

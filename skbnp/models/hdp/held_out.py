@@ -58,6 +58,8 @@ N_FOLDS = 5
 MOST_OF_ONE, FEWEST_COMPARED = 0.5, 10
 #: When the iteration of a document that judges ends.
 JUDGE_STOP = LocalStop(max_iter=100, tol=1e-3)
+#: Nats per token that word frequencies may lose: half of what a merge of all may.
+WORDS_LOSS = 0.001
 #: Concentration by which the shares of each document are those of the corpus.
 MEAN_SHARES = 1e9
 #: Smallest topic prior that is learned: under smaller ones topics hardly take up words.
@@ -269,15 +271,9 @@ class HeldOut:
         return self.log_probability(self.predict(posterior, executor, state))
 
     def is_matched_by_words(
-        self,
-        posterior: Posterior,
-        logs: Array,
-        executor: Executor,
-        loss: float,
-        *,
-        learns_prior: bool,
+        self, posterior: Posterior, logs: Array, executor: Executor, learns_prior: bool
     ) -> bool:
-        """Whether one topic of all words loses less than `loss` nats per token.
+        """Whether one topic of all words loses less than `WORDS_LOSS`.
 
         `logs` are log probabilities of documents under all topics. If documents explain
         their repeats, without these, too: long documents have shown all their words.
@@ -290,7 +286,7 @@ class HeldOut:
             if burstiness != state.burstiness:
                 other = replace(state, burstiness=burstiness)
                 logs = self.log_probability(self.predict(posterior, executor, other))
-            if compare(words, logs, self.n_tokens).mean <= -loss:
+            if compare(words, logs, self.n_tokens).mean <= -WORDS_LOSS:
                 return False
         return True
 

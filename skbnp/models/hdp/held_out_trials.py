@@ -38,8 +38,6 @@ Kind = Literal["start", "births", "continuation", "reduction", "merge of all", "
 GAIN_OF_TWICE = 0.005
 #: Nats per token, or standard errors, within which predictions are equivalent.
 MARGIN, MARGIN_ERRORS = 0.002, 0.25
-#: Nats per token that word frequencies may lose: half of what a merge of all may.
-WORDS_LOSS = MARGIN / 2.0
 #: Standard errors by which fewer topics may predict worse if words are repeated, and at
 #: most so many nats per token. (Without repeats titles lose up to .08 by this rule.)
 FEWER_ERRORS, FEWER_COST = 1.0, 0.01
@@ -526,26 +524,23 @@ class HeldOutTrials:
         """
         if self._is_matched_by_mean(trial):
             return True
-        return self.held_out.is_matched_by_words(
-            trial.posterior,
-            trial.logs[trial.n_passes],
-            trial.executor,
-            WORDS_LOSS,
-            learns_prior=self.folds_words,
-        )
+        return self.held_out.is_matched_by_words(*self._given_words(trial))
 
     def _is_matched_by_mean(self, trial: Trial) -> bool:
         """Whether documents gain a standard error at most by their own shares."""
         given = trial.posterior, trial.executor
         mean, logs = self.held_out.log_probability_of_mean(*given), max(trial.logs)
         gain = compare(trial.logs[logs], mean, self.n_tokens)
-        return gain.mean < max(WORDS_LOSS, gain.error)
+        return gain.mean < max(priors.WORDS_LOSS, gain.error)
 
     def _gain_over_words(self, trial: Trial) -> Gain:
         """Gain of a trial over one topic with the same repeats of words."""
+        return self.held_out.gain_over_words(*self._given_words(trial))
+
+    def _given_words(self, trial: Trial) -> tuple[HDPPosterior, Array, Executor, bool]:
+        """What comparisons of a trial with one topic of all words read."""
         logs = trial.logs[trial.n_passes]
-        given = trial.posterior, logs, trial.executor, self.folds_words
-        return self.held_out.gain_over_words(*given)
+        return trial.posterior, logs, trial.executor, self.folds_words
 
     def _equivalent_numbers(self) -> list[int]:
         """Numbers of topics, of those that reductions compared, as good as the best."""

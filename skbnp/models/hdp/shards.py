@@ -321,7 +321,7 @@ def update_local(
 ) -> ShardStats:
     """Task: run the local step of blocks of shards; return their statistics."""
     given: Globals = broadcast.content
-    words = shard.process.follow("words", broadcast, given.words.made)
+    words = shard.process.follow(broadcast, given.words.made)
     if words is None:
         return ShardStats(None)
     X, order = documents(shard), orders[shard.number]
