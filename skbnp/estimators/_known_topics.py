@@ -315,7 +315,8 @@ def resolve(
         result, missing = seed_columns(known, names, range(n_features))
         n_known = len(result)
         _check_size(n_known, n_components)
-        _refuse_missing(known, result, missing, may_come)
+        if not may_come:
+            _refuse_missing(known, result, missing)
         words = np.unique(np.concatenate([np.zeros(0, int), *result]).astype(np.intp))
         values = np.zeros((len(words), n_known))
         for topic, columns in enumerate(result):
@@ -343,21 +344,18 @@ def _check_size(n_known: int, n_components: int | None) -> None:
 
 
 def _refuse_missing(
-    known: KnownTopics,
-    result: list[list[int]],
-    missing: list[list[Any]],
-    may_come: bool,
+    known: KnownTopics, result: list[list[int]], missing: list[list[Any]]
 ) -> None:
     """Raise if a topic lacks all its seed words; warn of missing ones."""
     topics: Mapping[str, Sequence] = known.topics  # type: ignore[assignment]
     for name, columns, terms in zip(topics, result, missing, strict=True):
-        if not columns and not may_come:
+        if not columns:
             raise ValueError(
                 f"topic_word_prior: none of the seed words of {name!r} is a feature of "
                 f"X: {list(terms)[:5]!r}. Is the spelling that of the vectorizer?"
             )
     lost = [term for terms in missing for term in terms]
-    if lost and not may_come:
+    if lost:
         shown = ", ".join(repr(term) for term in lost[:5])
         more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
         warn_caller(
