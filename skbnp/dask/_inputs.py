@@ -121,10 +121,11 @@ class NpzFile:
 
     path: str
 
-    def load(self) -> tuple[sp.sparray, np.ndarray | None]:
-        """Read the rows, and the labels, if there are any."""
+    def load(self, labels: Any) -> tuple[sp.sparray, Any]:
+        """Read the rows, and the labels of the file if none are given."""
         with self._reading(), np.load(self.path, allow_pickle=False) as file:
-            labels = file["epochs"] if "epochs" in file else None
+            if labels is None and "epochs" in file:
+                labels = file["epochs"]
             return sp.load_npz(self.path), labels
 
     @contextmanager
@@ -240,8 +241,7 @@ def read_block(rows: MatrixLike, labels: Labels) -> tuple[MatrixLike, Labels]:
     stands for no rows.
     """
     if isinstance(rows, NpzFile):
-        rows, of_file = rows.load()
-        labels = of_file if labels is None else labels
+        rows, labels = rows.load(labels)
     if isinstance(rows, Iterator):
         rows = list(rows)
     if isinstance(labels, Iterator):

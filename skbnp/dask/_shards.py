@@ -482,10 +482,10 @@ class WorkerShards:
         """Read all blocks."""
         try:
             self._ready(range(len(self.blocks)), Counter())
+            self.n_features = n_features_of(self.descriptions)
         except BaseException:
             self.close()
             raise
-        self.n_features = n_features_of(self.descriptions)
 
     def shards(self, label: Label, run: Run, *, is_lasting: bool) -> "DaskShards":
         """Return the rows of a label."""

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.distributions import bessel_ratio
+from skbnp.models.hdp.held_out import MOST_SAMPLED
 from skbnp.rows import survey as surveys
 from skbnp.utils.warnings import warn_caller
 
@@ -110,9 +111,10 @@ def warn_if_one_topic(n_docs: float) -> None:
     """Warn of one topic where documents are many, so that others could be expected."""
     warn_caller(
         f"One topic is left of {n_docs:g} documents: several do not predict held-out "
-        "documents clearly better than word frequencies do. If documents are short, "
-        "topics may form where they start from a sampler: "
-        "HDP(init=GibbsHDP(max_iter=200).fit(X)).",
+        "documents clearly better than word frequencies do. If you expect others, "
+        "choose the number: HDP(n_components=20, split_merge=False). Short documents "
+        f"of more than {MOST_SAMPLED:,} tokens in all may show topics that start from "
+        "a sampler: init=GibbsHDP(max_iter=200).fit(X).",
         ConvergenceWarning,
     )
 

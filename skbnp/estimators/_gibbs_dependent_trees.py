@@ -49,7 +49,7 @@ class _EpochCorpus:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Own:
-    """Parameters that no other estimator shares."""
+    """Parameters declared for this estimator alone."""
 
     n_components: int | None = field(default=None, kw_only=False)
     split_merge: bool = True

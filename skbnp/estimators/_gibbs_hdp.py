@@ -40,7 +40,7 @@ FIXED_TOKENS, ALL_FIXED_TOKENS = 1e8, 1e9
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Own:
-    """Parameters that no other estimator shares."""
+    """Parameters declared for this estimator alone."""
 
     n_components: int | None = field(default=100, kw_only=False)
     burstiness: bool | str = "auto"
@@ -100,10 +100,11 @@ class GibbsHDP(
         counts: each token draws one given its document. Wrap it in
         `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
     doc_concentration : float, default=1.0
-        Concentration of a document's topics (alpha_0), in [1e-100, 1e10]; likewise.
+        Concentration of a document's topics (alpha_0), in [1e-100, 1e10]. Where it is
+        learned, the start.
     corpus_concentration : float, default=1.0
         Concentration of the corpus weights (gamma), in [1e-100, 1e10]; larger values
-        make more topics. Where it is learned, the start.
+        make more topics; likewise.
     topic_word_prior : float, dict, array-like or KnownTopics, default=0.05
         Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
         values make more and more specific topics. The value to start from, likewise.

@@ -36,7 +36,7 @@ LEAST_AGREEMENT = 0.5
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Own:
-    """Parameters that no other estimator shares."""
+    """Parameters declared for this estimator alone."""
 
     max_depth: int = field(default=3, kw_only=False)
     init: Any = None

@@ -38,7 +38,7 @@ NOTHING_LEFT = 1e-4
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Own:
-    """Parameters that no other estimator shares."""
+    """Parameters declared for this estimator alone."""
 
     max_depth: int = field(default=3, kw_only=False)
     max_components: int | None = None

@@ -101,7 +101,7 @@ class Plan:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Own:
-    """Parameters that no other estimator shares."""
+    """Parameters declared for this estimator alone."""
 
     n_components: int = field(default=300, kw_only=False)
     max_components: int | None = None

@@ -29,7 +29,7 @@ from skbnp.utils.typing import MatrixLike
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Own:
-    """Parameters that no other estimator shares."""
+    """Parameters declared for this estimator alone."""
 
     max_depth: int = field(default=3, kw_only=False)
     max_components: int | None = None

@@ -44,7 +44,7 @@ REMEMBERED = 0.5
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Own:
-    """Parameters that no other estimator shares."""
+    """Parameters declared for this estimator alone."""
 
     max_depth: int = field(default=3, kw_only=False)
     n_themes: int | None = None

@@ -33,7 +33,7 @@ MOST_TABLES = 10**6
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Own:
-    """Parameters that no other estimator shares."""
+    """Parameters declared for this estimator alone."""
 
     max_components: int = field(default=150, kw_only=False)
     max_doc_components: int = field(default=15, kw_only=False)

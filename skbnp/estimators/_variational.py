@@ -61,7 +61,7 @@ class PassParameters:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DocumentParameters(PassParameters):
-    """...and infer the topics of each document by iteration."""
+    """Parameters of those that infer the topics of each document by iteration."""
 
     max_doc_update_iter: int = 100
     mean_change_tol: float = 1e-3

@@ -178,3 +178,12 @@ def test_entries_are_those_of_the_local_estimator_and_of_clusters(name):
 def test_docstring_on_a_cluster_is_complete(name):
     errors = validate(f"skbnp.dask.{name}")["errors"]
     assert not [error for error in errors if error[0] in CHECKED]
+
+
+def test_labels_that_are_given_replace_those_of_files(tmp_path):
+    paths = save(tmp_path, with_labels=False)
+    for path in paths:
+        np.savez(path, epochs=np.array([{}], dtype=object), **np.load(path))
+    rows, labels = read_all(paths, LABEL_PARTS)
+    assert_array_equal(rows, X)
+    assert_array_equal(labels, LABELS)

@@ -142,7 +142,7 @@ class EpochState(NodeState):
     centroid: Annotated[Array, Sized("n_seen")]
     concentration: LeastAmount  # beta
     prior_concentration: LeastAmount  # kappa0
-    # (n_before,) whose previous directions are
+    # (n_before,) nodes that have the previous directions
     past_ids: Ints = field(default_factory=NO_IDS.copy)
     n_unseen: int = 0  # columns of the rows that arrays leave out, all zero
 

@@ -72,7 +72,7 @@ class BlockSchedule(protocols.Schedule):
 
     sizes: Ints  # (n_shards, n_blocks) documents of each block
     n_groups: int  # of shards
-    # of which rows are rounds, and the entropy names the order
+    # whose rows are rounds; its entropy draws the order of blocks
     steps: protocols.OnlineSchedule
 
     def one_pass(self, number: int) -> Iterator[protocols.Round]:

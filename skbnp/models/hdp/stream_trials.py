@@ -150,11 +150,16 @@ class Candidate(NamedTuple):
             elif gain.mean < -held_out_trials.NEAR * gain.error:
                 break
             now = fewer
-        return chosen.reduced_finely(held_out, penalty)
+        return chosen.reduced_finely(held_out, penalty, best)
 
-    def reduced_finely(self, held_out: HeldOut, penalty: float) -> "Candidate":
-        """Return the best number of topics by fewer and fewer changes at a time."""
-        best = chosen = self
+    def reduced_finely(
+        self, held_out: HeldOut, penalty: float, best: "Candidate | None" = None
+    ) -> "Candidate":
+        """Return the best number of topics by fewer and fewer changes at a time.
+
+        Candidates are compared with the best so far, by default this one.
+        """
+        best, chosen = best or self, self
         n_changes = max(int(held_out_trials.LEAST_REDUCED * self.n_topics), 1)
         while n_changes:
             fewer = chosen.with_fewer(held_out, n_changes, n_changes)
@@ -510,7 +515,7 @@ class StreamTrials:
 def _cost(gain: Gain, penalty: float) -> float:
     """Loss, nats per token, that fewer topics may have; none if topics have a penalty.
 
-    Their number would else be that of a start, as equivalent ones differ by chance.
+    Without one numbers would depend on the start: equivalent ones differ by chance.
     """
     return 0.0 if penalty else held_out_trials.margin(gain)
 
