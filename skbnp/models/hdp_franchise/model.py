@@ -538,13 +538,14 @@ class Seating:
         return self.dish_tables[: self.n_served]
 
     @property
-    def n_seated(self) -> Ints:
+    def n_seated(self) -> NDArray[np.int64]:
         """Seated tokens of each document, (n_docs,)."""
         if self.word_size is None:
             return np.diff(self.begin)
-        opened = np.zeros(len(self.word_size) + 1, dtype=np.int32)
-        np.cumsum(self.word_size > 0, out=opened[1:])
-        return np.diff(opened[self.begin])
+        seated = np.concatenate(
+            [[0], np.cumsum(self.size[self.live()], dtype=np.int64)]
+        )
+        return np.diff(seated[np.concatenate([[0], np.cumsum(self.n_tables)])])
 
     def repeats(self) -> Repeats | None:
         """Count the tables of words; None if documents repeat no words."""
