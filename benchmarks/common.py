@@ -128,11 +128,8 @@ def type_score(topics, prior, observed, held):
     topics = topics / topics.sum(axis=1, keepdims=True)
     with Executor(None) as executor:
         burstiness = predictor._burstiness(sample, observed, executor)
-        if burstiness is None:
-            theta = predictor.infer(sample, observed, executor)
-        else:
-            seated = predictor._seat(sample, observed, burstiness, executor)
-            theta = seated.doc_topic.toarray() + sample.doc_prior[:-1]
+        seated, _, _ = predictor._infer(sample, observed, burstiness, executor)
+    theta = seated.doc_topic.toarray() + sample.doc_prior[:-1]
     rest, total = sample.doc_prior[-1], 0.0
     for first in range(0, held.shape[0], 200):
         rows = slice(first, first + 200)
@@ -283,6 +280,9 @@ class TreeSamples(TopicTreeMixin, TransformerMixin, BaseEstimator):
 
     def fit(self, X, y=None):
         return self
+
+    def _describe(self, rows):
+        return f"{rows.shape[0]} documents"
 
     def _predictor(self):
         trees = [sample.for_prediction() for sample in reversed(self.samples)]

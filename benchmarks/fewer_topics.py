@@ -113,9 +113,11 @@ CASE = Case(
     learn=learn,
     records={
         "score": lambda fit: fit.model.score(fit.docs.test),
-        "coherence": lambda fit: np.nanmean(topic_coherence(fit.model, fit.docs.train)),
+        "coherence": lambda fit: float(
+            np.nanmean(topic_coherence(fit.model, fit.docs.train))
+        ),
         "diversity": lambda fit: topic_diversity(fit.model),
-        "heaviest": lambda fit: token_shares(fit.model).max(),
+        "heaviest": lambda fit: float(token_shares(fit.model).max()),
     },
     summary=over_seeds,
     over="seed",

@@ -67,9 +67,9 @@ def text(options):
 def unseen(corpus, seed):
     """Scores, trees and times of one corpus."""
     train, test = load(corpus)
-    peer, eta, seconds, nodes = hlda(train, test, seed, N_SWEEPS)
+    _, eta, seconds, peer = hlda(train, test, seed, N_SWEEPS)
     row = {"corpus": corpus, "seed": seed, "documents": train.shape[0]}
-    row |= {"HLDA": peer, "eta": eta, "HLDA nodes": nodes, "HLDA s": seconds}
+    row |= {"HLDA": peer, "eta": eta, "HLDA s": seconds}
     for name, crp in (("VI", NestedCRP()), ("Gibbs", GibbsNestedCRP())):
         crp.set_params(random_state=seed)
         _, seconds = common.cpu_seconds(lambda crp=crp: crp.fit(train))
