@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import stats
 from scipy.special import gammaln
 
@@ -13,6 +14,7 @@ from reference import hdp_franchise as reference
 from skbnp.inference.chains import ChainState
 from skbnp.kernels._franchise import sweep
 from skbnp.kernels._seating import MEAL_PART
+from skbnp.models.hdp_franchise import model as franchise
 from skbnp.models.hdp_franchise.chain import Priors, propose_moves
 from skbnp.models.hdp_franchise.model import (
     DISCOUNTS,
@@ -474,3 +476,20 @@ def test_a_copy_of_the_tables_is_the_whole_seating(seed):
     for name in ("table", "size", "dish"):
         one, two = (getattr(s.tables(), name) for s in (seating, copied))
         np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 17])
+def test_one_table_per_dish_of_documents_in_parts(size, monkeypatch):
+    monkeypatch.setattr(franchise, "TOKENS_PER_PART", size)
+    rng = np.random.default_rng(0)
+    lengths = np.array([3, 0, 9, 1, 0, 6])
+    begin = np.append(0, np.cumsum(lengths))
+    tokens = Tokens(np.zeros(lengths.sum(), np.int32), begin, N_WORDS)
+    dish = rng.choice([2, 5, 9], lengths.sum())
+    seating, served = TableAssignments.one_per_dish(tokens, dish)
+    first = np.cumsum(seating.n_tables) - seating.n_tables
+    at = np.repeat(first, lengths) + seating.table
+    assert_array_equal(served[seating.dish[at]], dish)
+    assert_array_equal(np.bincount(at), seating.size)
+    parts = np.split(dish, begin[1:-1])
+    assert_array_equal(seating.n_tables, [len(set(part.tolist())) for part in parts])
