@@ -118,9 +118,10 @@ def assign_rows(
             starts.append(_with_births(first, proposals))
         del proposals
     del first, memo
-    result = _choose_nodes(starts.pop(0), X, most, rng, run)
+    rows = _Rows.of(X)
+    result = _choose_nodes(starts.pop(0), X, rows, most, rng, run)
     if starts:
-        born = _choose_nodes(starts.pop(), X, most, rng, run)
+        born = _choose_nodes(starts.pop(), X, rows, most, rng, run)
         result = born if born.bound > result.bound else result
     return result
 
@@ -141,13 +142,17 @@ def _score_all(
 
 
 def _choose_nodes(
-    start: Assigned, X: sp.csr_array, most: float, rng: np.random.Generator, run: Run
+    start: Assigned,
+    X: sp.csr_array,
+    rows: "_Rows",
+    most: float,
+    rng: np.random.Generator,
+    run: Run,
 ) -> Assigned:
     """Run collapsed steps; then rows choose one by one among at most `most` nodes."""
     for _ in range(1, N_VISITS):
         start = _score_all(start.model, start.state, start.others, X, run)[0]
     model, state, others, nodes = start.model, start.state, start.others, start.nodes
-    rows = _Rows.of(X)
     stats = _sums_of_nodes(state.tree, others, X, nodes)
     for _ in range(N_PASSES):
         n_new = max(int(NEW_SHARE * len(state.tree)), LEAST_NEW)
